@@ -20,12 +20,12 @@ for name in os.listdir("/home/user"):
 """
 
 
-class LentBox:
-    """A box from `Shelf`. Instead of being destroyed, it is emptied and used by a later bot."""
+class BorrowedBox:
+    """A box from `BoxCache`. Instead of being destroyed, it is emptied and used by a later bot."""
 
-    def __init__(self, inner: Box, shelf: "Shelf") -> None:
+    def __init__(self, inner: Box, cache: "BoxCache") -> None:
         self.inner = inner
-        self._shelf = shelf
+        self._cache = cache
         self._given_back = False
 
     def __getattr__(self, name: str) -> Any:
@@ -38,10 +38,10 @@ class LentBox:
     async def destroy(self) -> None:
         if not self._given_back:
             self._given_back = True
-            await self._shelf.give_back(self.inner)
+            await self._cache.give_back(self.inner)
 
 
-class Shelf:
+class BoxCache:
     """The source from which the bots of all tests take their boxes."""
 
     unavailable = ""
@@ -51,9 +51,9 @@ class Shelf:
         self._backend = backend
         self._boxes: list[Box] = []
 
-    async def take(self, image: str = "") -> LentBox:
+    async def take(self, image: str = "") -> BorrowedBox:
         inner = self._boxes.pop() if self._boxes else await self._backend.create(BoxSpec())
-        return LentBox(inner, self)
+        return BorrowedBox(inner, self)
 
     async def give_back(self, box: Box) -> None:
         if not box.alive:
@@ -69,10 +69,10 @@ class Shelf:
 
 
 @pytest.fixture(scope="session")
-async def boxes(anyio_backend: str) -> AsyncIterator[Shelf]:
+async def boxes(anyio_backend: str) -> AsyncIterator[BoxCache]:
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(), tasks)
-        yield Shelf(backend)
+        yield BoxCache(backend)
         await backend.aclose()
         tasks.cancel_scope.cancel()
 

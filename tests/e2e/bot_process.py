@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.forked_bots import Forked, Nursery
+from tests.e2e.forked_bots import BotForker, Forked
 
 ROOT = Path(__file__).parents[2]
 START_S = 90.0
@@ -27,7 +27,7 @@ class BotProcess:
     data: Path
     environment: Mapping[str, str]
     command: Sequence[str] = (sys.executable, str(ROOT / "bot.py"))
-    nursery: Nursery | None = None
+    bot_forker: BotForker | None = None
     """If set, this process forks the bot. If None, the bot starts as a new interpreter."""
     process: asyncio.subprocess.Process | Forked | None = None
     running: dict[str, Any] = field(default_factory=dict)
@@ -70,8 +70,8 @@ class BotProcess:
         (self.data / "running.json").unlink(missing_ok=True)
         folder, log = self.data.parent, self.data.parent / "bot.log"
         environment = {**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)}
-        if self.nursery is not None:
-            self.process = await self.nursery.fork(cwd=folder, log=log, environment=environment)
+        if self.bot_forker is not None:
+            self.process = await self.bot_forker.fork(cwd=folder, log=log, environment=environment)
             return
         with log.open("ab") as written:
             self.process = await asyncio.create_subprocess_exec(
@@ -101,13 +101,13 @@ class BotProcess:
 async def running_bot(
     folder: Path,
     command: Sequence[str] = BotProcess.command,
-    nursery: Nursery | None = None,
+    bot_forker: BotForker | None = None,
     **settings: str,
 ) -> AsyncIterator[BotProcess]:
     """A bot on a free port, with its data under ``folder``. ``settings`` are named as in
     ``.env``."""
     environment = {"PORT": "0", "LOG_LEVEL": "DEBUG", **settings}
-    bot = BotProcess(folder / "data", environment, command, nursery)
+    bot = BotProcess(folder / "data", environment, command, bot_forker)
     try:
         await bot.start()
         yield bot

@@ -43,7 +43,7 @@ from tests.e2e.crash_judge import (
     questions,
     unknown,
 )
-from tests.e2e.forked_bots import Nursery, nursery
+from tests.e2e.forked_bots import BotForker, bot_forker
 from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import Late, OneBotPeer
 from tests.peers.postgres import PostgresServer
@@ -115,7 +115,7 @@ def _told(asked: Asked) -> Iterator[str]:
 
 
 async def crash(
-    load: Load, folder: Path, *, bots: Nursery | None = None, database_url: str = ""
+    load: Load, folder: Path, *, bots: BotForker | None = None, database_url: str = ""
 ) -> Outcome:
     """Run one load against a fresh bot in ``folder`` and judge it."""
     began = time.monotonic()
@@ -134,7 +134,7 @@ async def crash(
         }
         if database_url:
             settings["NEKRO_DATABASE_URL"] = database_url
-        bot = await stack.enter_async_context(running_bot(folder, nursery=bots, **settings))
+        bot = await stack.enter_async_context(running_bot(folder, bot_forker=bots, **settings))
         bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
         peers = [
             await stack.enter_async_context(
@@ -309,7 +309,7 @@ async def main() -> int:
         if options.database == "postgres":
             server = servers.enter_context(PostgresServer())
         async with AsyncExitStack() as stack:
-            bots = None if options.cold else await stack.enter_async_context(nursery())
+            bots = None if options.cold else await stack.enter_async_context(bot_forker())
             for seed in range(options.seed, options.seed + options.rounds):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 mode = options.mode or ("code", "tools")[seed % 2]

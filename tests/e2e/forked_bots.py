@@ -59,7 +59,7 @@ class Forked:
         return self.returncode
 
 
-class Nursery:
+class BotForker:
     """The test's connection to the process that forks."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -90,7 +90,7 @@ class Nursery:
 
 
 @asynccontextmanager
-async def nursery() -> AsyncIterator[Nursery]:
+async def bot_forker() -> AsyncIterator[BotForker]:
     """A process that forks bots. It and its bots end with the context."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -100,7 +100,7 @@ async def nursery() -> AsyncIterator[Nursery]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    made = Nursery(process)
+    made = BotForker(process)
     listening = asyncio.ensure_future(made.listen())
     try:
         yield made

@@ -22,7 +22,7 @@ FIRST, SECOND, FOREIGN = "20002", "20003", 20666
 TIMEOUT_S = 1
 
 
-class Company:
+class TwoAccounts:
     """A bot with two accounts in the same groups, where each receives the other's messages."""
 
     def __init__(self, whole: WholeBot, second: OneBotPeer) -> None:
@@ -65,7 +65,7 @@ class Company:
 
 
 @asynccontextmanager
-async def company(folder: Path) -> AsyncIterator[Company]:
+async def accounts(folder: Path) -> AsyncIterator[TwoAccounts]:
     """The bot and its peers. The operator named the second account "mei", and people call it
     "Mei"."""
     (folder / "data").mkdir()
@@ -87,16 +87,16 @@ async def company(folder: Path) -> AsyncIterator[Company]:
         await second.wait_connected()
         whole = WholeBot(bot, first, script)
         async with whole.web:
-            yield Company(whole, second)
+            yield TwoAccounts(whole, second)
 
 
 @pytest.fixture(scope="module")
-async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Company]:
-    async with company(tmp_path_factory.mktemp("accounts")) as found:
+async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TwoAccounts]:
+    async with accounts(tmp_path_factory.mktemp("accounts")) as found:
         yield found
 
 
-async def test_two_accounts_in_one_group(two: Company) -> None:
+async def test_two_accounts_in_one_group(two: TwoAccounts) -> None:
     group = two.whole.group()
     first, second = two.key(two.first, group), two.key(two.second, group)
     two.model.replies[first] = [fence(f'send_channel_message("Mei?", mention="{SECOND}")')]
@@ -117,7 +117,7 @@ async def test_two_accounts_in_one_group(two: Company) -> None:
         assert len(two.model.asked[key]) == 1, "each was asked once, and answered its own question"
 
 
-async def test_accounts_are_named_while_the_bot_runs(two: Company) -> None:
+async def test_accounts_are_named_while_the_bot_runs(two: TwoAccounts) -> None:
     folder = two.whole.bot.data.parent
     listed = await nekro_meanwhile(folder, "accounts", "list")
     rows = [line.split() for line in listed.out.splitlines()]
@@ -144,7 +144,7 @@ async def test_accounts_are_named_while_the_bot_runs(two: Company) -> None:
         assert "> hello\n" in str(two.model.asked["rin-private_10001"][-1].messages[-1]["content"])
 
 
-async def test_the_cooldown_ends_an_exchange_with_a_foreign_bot(two: Company) -> None:
+async def test_the_cooldown_ends_an_exchange_with_a_foreign_bot(two: TwoAccounts) -> None:
     group = two.whole.group()
     key = two.key(two.first, group)
     two.model.replies[key] = [fence(f'send_channel_message("foreign {n}")') for n in range(20)]
@@ -163,7 +163,7 @@ async def test_the_cooldown_ends_an_exchange_with_a_foreign_bot(two: Company) ->
     assert two.said(two.second, group) == []
 
 
-async def _away(two: Company, seconds: float) -> None:
+async def _away(two: TwoAccounts, seconds: float) -> None:
     """The first account's connection breaks and comes back after ``seconds``."""
     group, other = two.whole.group(), two.whole.group()
     key = two.key(two.first, group)
@@ -191,15 +191,15 @@ async def _away(two: Company, seconds: float) -> None:
     assert two.said(two.first, group) == ["kept", "both"]
 
 
-async def test_an_account_is_offline_for_a_moment(two: Company) -> None:
+async def test_an_account_is_offline_for_a_moment(two: TwoAccounts) -> None:
     await _away(two, 1.5)
 
 
-async def test_an_account_is_offline_for_a_minute(two: Company) -> None:
+async def test_an_account_is_offline_for_a_minute(two: TwoAccounts) -> None:
     await _away(two, 60.0)
 
 
-async def test_a_peer_that_answers_after_the_time_out(two: Company) -> None:
+async def test_a_peer_that_answers_after_the_time_out(two: TwoAccounts) -> None:
     group = two.whole.group(fence("send_channel_message('once')"))
     two.first.answer("send_group_msg", Late(TIMEOUT_S + 1.5))
     assert await two.whole.ask(group) == ["once"]
@@ -214,7 +214,7 @@ async def test_a_peer_that_answers_after_the_time_out(two: Company) -> None:
     assert two.said(two.first, group) == ["once"], "never sent again"
 
 
-async def test_a_peer_that_sends_every_event_twice(two: Company) -> None:
+async def test_a_peer_that_sends_every_event_twice(two: TwoAccounts) -> None:
     group = two.whole.group()
     await two.first.say_in_group(group, 10001, " hello", at_me=True)
     await two.first.emit(two.first.account.history["group", str(group)][-1])

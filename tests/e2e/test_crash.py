@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.crash import Load, crash
 from tests.e2e.crash_judge import Outcome
-from tests.e2e.forked_bots import Nursery, nursery
+from tests.e2e.forked_bots import BotForker, bot_forker
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.postgres import PostgresServer
 
@@ -29,14 +29,14 @@ async def test_a_killed_bot_answers_everything_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-async def bots() -> AsyncIterator[Nursery]:
-    async with nursery() as bots:
+async def bots() -> AsyncIterator[BotForker]:
+    async with bot_forker() as bots:
         yield bots
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_twenty_kills(tmp_path: Path, bots: Nursery) -> None:
+async def test_twenty_kills(tmp_path: Path, bots: BotForker) -> None:
     outcome = await crash(Load(kills=20, seed=20), tmp_path, bots=bots)
     check(outcome)
     assert outcome.kills.total() >= 20
@@ -45,7 +45,7 @@ async def test_twenty_kills(tmp_path: Path, bots: Nursery) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_ten_kills_on_postgresql(
-    tmp_path: Path, bots: Nursery, postgres: PostgresServer
+    tmp_path: Path, bots: BotForker, postgres: PostgresServer
 ) -> None:
     url = await postgres.empty_database()
     outcome = await crash(
@@ -58,7 +58,7 @@ async def test_ten_kills_on_postgresql(
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("has_history", [False, True])
 async def test_a_call_into_a_dead_connection_may_have_an_unknown_outcome(
-    tmp_path: Path, bots: Nursery, monkeypatch: pytest.MonkeyPatch, has_history: bool
+    tmp_path: Path, bots: BotForker, monkeypatch: pytest.MonkeyPatch, has_history: bool
 ) -> None:
     # The peer stops reading, and closes the connection one second later. So the bot makes calls
     # that nobody reads. On a real network this gap lasts only as long as a packet travels.

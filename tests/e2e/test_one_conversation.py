@@ -69,7 +69,7 @@ LONG_SAID = f"I have {LONG_IN}: " + " ".join(f"thing-{number}" for number in ran
 
 
 @dataclass
-class Play:
+class BotOnStage:
     """A stage and the bot on it."""
 
     stage: Stage
@@ -95,7 +95,7 @@ class Play:
 
 
 @pytest.fixture(params=STAGES)
-async def play(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Play]:
+async def on_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BotOnStage]:
     async with STAGES[request.param](tmp_path) as stage, ScriptedModelServer(model) as server:
         settings = {
             "NEKRO_LLM__BASE_URL": server.base_url,
@@ -104,11 +104,11 @@ async def play(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             **stage.settings,
         }
         async with running_bot(tmp_path, **settings) as bot, stage.join(bot):
-            yield Play(stage, bot)
+            yield BotOnStage(stage, bot)
 
 
-async def test_one_conversation(play: Play) -> None:
-    stage = play.stage
+async def test_one_conversation(on_stage: BotOnStage) -> None:
+    stage = on_stage.stage
 
     # A person mentions the bot. The bot mentions the person and replies to that message.
     said = await stage.say(GREETING, mention=True)
@@ -116,7 +116,7 @@ async def test_one_conversation(play: Play) -> None:
     assert greeting.text.strip() == "Good evening!"
     assert greeting.mentions == (stage.person_id,)
     assert greeting.reply_to == said
-    heard = await play.heard(said)
+    heard = await on_stage.heard(said)
     assert [part["user_id"] for part in heard if part["type"] == "mention"] == [stage.bot_id]
     assert _words(heard) == GREETING
 
@@ -124,7 +124,7 @@ async def test_one_conversation(play: Play) -> None:
     if "reply" not in stage.cannot:
         said = await stage.say("did you hear me?", reply_to=greeting.message_id)
         assert (await stage.seen(2))[1].text == HEARD
-        heard = await play.heard(said)
+        heard = await on_stage.heard(said)
         (reply,) = [part for part in heard if part["type"] == "reply"]
         assert (reply["message_id"], reply["sender_id"]) == (greeting.message_id, stage.bot_id)
         assert "Good evening!" in reply["text"]
@@ -136,7 +136,7 @@ async def test_one_conversation(play: Play) -> None:
     for kind, medium in HANDED_OVER.items():
         if medium.kind not in stage.cannot:
             said = await stage.hand_over(medium)
-            (part,) = [part for part in await play.heard(said) if part["type"] == kind]
+            (part,) = [part for part in await on_stage.heard(said) if part["type"] == kind]
             assert not part["media"].get("problem")
             wanted[kind] = f"{kind} {hashlib.sha256(medium.data).hexdigest()}"
     await stage.say(THERE, mention=True)
@@ -159,7 +159,7 @@ async def test_one_conversation(play: Play) -> None:
     said = await stage.say(LONG_SAID, mention=True)
     pieces = await _until_whole(stage, so_far)
     assert " ".join(" ".join(pieces).split()) == " ".join(LONG.split())
-    assert _words(await play.heard(said)) == LONG_SAID
+    assert _words(await on_stage.heard(said)) == LONG_SAID
 
     check_page(stage)
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.e2e.bot_process import running_bot
-from tests.e2e.forked_bots import Nursery, nursery
+from tests.e2e.forked_bots import BotForker, bot_forker
 from tests.e2e.read_database import StoreLook
 from tests.e2e.whole_bot import TOKEN, fence, model_settings
 from tests.faults.steps import Steps
@@ -21,20 +21,20 @@ KILLS = int(os.environ.get("KILLS", "6"))
 
 
 @pytest.fixture(scope="module")
-async def bots() -> AsyncIterator[Nursery]:
-    async with nursery() as bots:
+async def bots() -> AsyncIterator[BotForker]:
+    async with bot_forker() as bots:
         yield bots
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_wherever_it_is_killed_the_question_is_answered_once(
-    tmp_path: Path, bots: Nursery
+    tmp_path: Path, bots: BotForker
 ) -> None:
     steps = Steps(tmp_path)
     async with (
         ScriptedModelServer(lambda _: fence("send_channel_message('here')")) as model,
-        running_bot(tmp_path, nursery=bots, **model_settings(model), **steps.environment) as bot,
+        running_bot(tmp_path, bot_forker=bots, **model_settings(model), **steps.environment) as bot,
         OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
         StoreLook(bot.data) as look,
     ):

@@ -13,7 +13,7 @@ from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, Bot, fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.session.test_sessions import until
 
 SETTINGS = TriggerSettings(burst_turns=3, burst_s=10, hour_turns=5, rest_s=60)
@@ -86,7 +86,7 @@ def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
     assert got == SETTINGS.burst_turns
 
 
-async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf) -> None:
+async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: BoxCache) -> None:
     """It mentions us in each of its messages, as soon as it sees one of ours."""
     model = ScriptedModel(lambda _: fence("send_channel_message('and you?')"))
     trigger = TriggerSettings(debounce_s=0, burst_turns=4)
@@ -106,7 +106,7 @@ async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf)
         assert said[5:] == ["and you?"], "others are answered as ever"
 
 
-async def test_a_foreign_bot_that_answers_with_a_command(folder: Path, boxes: Shelf) -> None:
+async def test_a_foreign_bot_that_answers_with_a_command(folder: Path, boxes: BoxCache) -> None:
     trigger = TriggerSettings(debounce_s=0, burst_turns=3)
     boss = CommandSettings(super_users=frozenset({"fake:boss"}))
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger, command=boss) as bot:

@@ -16,7 +16,7 @@ from nekro_core.policy.limits import LimitExceeded, Limits
 from nekro_core.policy.quotas import DAY_S, day_limits, quota_of_bot, quota_of_chat, quota_of_person
 from nekro_core.store import Step
 from tests.agent.bot import GROUP, LIN, Bot, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 
 
 async def used(
@@ -37,7 +37,7 @@ async def used(
 
 
 def bot_with(
-    folder: Path, boxes: Shelf, conduct: str = "", **turn: float
+    folder: Path, boxes: BoxCache, conduct: str = "", **turn: float
 ) -> AbstractAsyncContextManager[Bot]:
     folder.mkdir(exist_ok=True)
     (folder / "conduct.toml").write_text(conduct)
@@ -66,7 +66,7 @@ async def reached(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> str:
     ],
 )
 async def test_the_bot_s_day_counts_all_people_in_all_chats(
-    folder: Path, boxes: Shelf, turn: dict[str, float], refusal: str
+    folder: Path, boxes: BoxCache, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
         await used(bot, GROUP, "lin")
@@ -83,7 +83,7 @@ async def test_the_bot_s_day_counts_all_people_in_all_chats(
     ],
 )
 async def test_a_chat_s_day_counts_that_chat_alone(
-    folder: Path, boxes: Shelf, turn: dict[str, float], refusal: str
+    folder: Path, boxes: BoxCache, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
         await used(bot, GROUP, "mei")
@@ -100,7 +100,7 @@ async def test_a_chat_s_day_counts_that_chat_alone(
     ],
 )
 async def test_a_person_s_day_counts_them_in_every_chat(
-    folder: Path, boxes: Shelf, turn: dict[str, float], refusal: str
+    folder: Path, boxes: BoxCache, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
         await used(bot, LIN, "lin")
@@ -109,7 +109,7 @@ async def test_a_person_s_day_counts_them_in_every_chat(
         assert await reached(bot, GROUP, "") == "", "what nobody asked for is on nobody's account"
 
 
-async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: Shelf) -> None:
+async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: BoxCache) -> None:
     quotas = {"turns_a_day": 1, "chat_turns_a_day": 1, "user_turns_a_day": 1}
     async with bot_with(folder, boxes, **quotas) as bot:
         await used(bot, ago_s=DAY_S + 60)
@@ -124,7 +124,7 @@ async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: Shelf) ->
 
 
 async def test_a_person_is_the_same_through_every_account_of_a_platform(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     """An id is somebody else's on another platform."""
     async with bot_with(folder, boxes, user_turns_a_day=9) as bot:
@@ -142,7 +142,7 @@ async def test_a_person_is_the_same_through_every_account_of_a_platform(
 
 
 async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     quotas = {
         f"{whose}{what}_a_day": 5
@@ -156,13 +156,15 @@ async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
         assert await kinds(bot) == []
 
 
-async def test_where_there_is_no_quota_nobody_asks_the_database(folder: Path, boxes: Shelf) -> None:
+async def test_where_there_is_no_quota_nobody_asks_the_database(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with bot_with(folder, boxes) as bot:
         ports = replace(bot.services, store=None)  # type: ignore[arg-type]
         assert await day_limits(ports, GROUP, "lin") == []
 
 
-async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: Shelf) -> None:
+async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: BoxCache) -> None:
     conduct = '[people."fake:mei".quota]\nturns = 1\n'
     async with bot_with(folder, boxes, conduct) as bot:
         assert await kinds(bot, user="lin") == []
@@ -172,7 +174,7 @@ async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: She
 
 
 async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     own, other = ChatKey.parse(f"{GROUP}#own"), ChatKey.parse(f"{GROUP}#other")
     conduct = (
@@ -190,7 +192,7 @@ async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
 
 
 async def test_what_is_paid_during_a_turn_counts_against_the_day(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with bot_with(folder, boxes, money_a_day=1.0) as bot:
         await used(bot, cost=0.75)

@@ -32,7 +32,7 @@ _PATIENCE_S = 5.0
 _KEPT = 4
 
 
-class Shelf:
+class ReusableBoxes:
     """Small boxes of one backend."""
 
     def __init__(self, backend: Backend) -> None:
@@ -62,13 +62,13 @@ class Shelf:
 
 
 @asynccontextmanager
-async def shelf_of(backend: Backend) -> AsyncIterator[Shelf]:
-    """A `Shelf`. Its boxes are destroyed at the end of the context."""
-    shelf = Shelf(backend)
+async def reusable_boxes(backend: Backend) -> AsyncIterator[ReusableBoxes]:
+    """A `ReusableBoxes`. Its boxes are destroyed at the end of the context."""
+    reusable = ReusableBoxes(backend)
     try:
-        yield shelf
+        yield reusable
     finally:
-        await shelf.aclose()
+        await reusable.aclose()
 
 
 async def _empty(box: Box) -> bool:

@@ -45,8 +45,10 @@ async def bot() -> AsyncIterator[httpx.AsyncClient]:
 
         return StreamingResponse(pieces())
 
-    door = Authenticator(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
-    app.add_middleware(Guard, authenticator=door, allowed_hosts=frozenset[str]())
+    authenticator = Authenticator(
+        access_token="right" * 5, session_secret="s", session_s=60, clock=Clock()
+    )
+    app.add_middleware(Guard, authenticator=authenticator, allowed_hosts=frozenset[str]())
     async with (
         serving(app) as url,
         httpx.AsyncClient(base_url=url, verify=NO_TLS, timeout=60) as client,

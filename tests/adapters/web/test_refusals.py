@@ -142,15 +142,17 @@ class TestTheLink:
 
     def test_forged_and_foreign_sessions_are_refused(self) -> None:
         clock = Clock()
-        door = Authenticator(access_token="a" * 16, session_secret="s", session_s=60, clock=clock)
+        authenticator = Authenticator(
+            access_token="a" * 16, session_secret="s", session_s=60, clock=clock
+        )
         other = Authenticator(access_token="b" * 16, session_secret="s", session_s=60, clock=clock)
-        session = door.new_session()
-        assert door.is_session(session)
+        session = authenticator.new_session()
+        assert authenticator.is_session(session)
         assert not other.is_session(session)
         expiry, rest = session.split(".", 1)
-        assert not door.is_session(f"{int(expiry) + 9999}.{rest}")
+        assert not authenticator.is_session(f"{int(expiry) + 9999}.{rest}")
         for forged in ("", ".", "..", "nan.x.", session[:-1], session + "=", "\ud800"):
-            assert not door.is_session(forged)
+            assert not authenticator.is_session(forged)
 
 
 class TestHostAndOrigin:

@@ -149,8 +149,10 @@ async def test_the_right_token_works_for_a_websocket(tmp_path: Path) -> None:
         await socket.accept()
         await socket.send_text("here")
 
-    door = Authenticator(access_token="right" * 5, session_secret="s", session_s=60, clock=Clock())
-    app.add_middleware(Guard, authenticator=door, allowed_hosts=frozenset[str]())
+    authenticator = Authenticator(
+        access_token="right" * 5, session_secret="s", session_s=60, clock=Clock()
+    )
+    app.add_middleware(Guard, authenticator=authenticator, allowed_hosts=frozenset[str]())
     async with serving(app) as url:
         address = url.replace("http", "ws", 1) + "/plugins/echo"
 
@@ -164,7 +166,7 @@ async def test_the_right_token_works_for_a_websocket(tmp_path: Path) -> None:
         for _ in range(2 * MAX_FAILURES):
             assert await hears(Authorization="Bearer wrong") == ""
         assert await hears(Authorization="Bearer " + "right" * 5) == "here"
-        assert await hears(Cookie=f"{door.cookie}={door.new_session()}") == "here"
+        assert await hears(Cookie=f"{authenticator.cookie}={authenticator.new_session()}") == "here"
 
 
 def test_the_number_of_remembered_addresses_is_bounded() -> None:

@@ -11,7 +11,7 @@ from nekro_core.policy.permissions import CommandSettings
 from nekro_core.store import Person, PersonTraces
 from tests.agent.bot import GROUP, Bot, running_bot
 from tests.agent.commands.test_policy_commands import command
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.pictures import png
 from tests.agent.session.test_sessions import answer, until
 from tests.delivery.fakes import message
@@ -26,7 +26,7 @@ async def texts(bot: Bot, chat: ChatKey = GROUP) -> str:
     return str([each.segments for each in await bot.store.messages.newest(chat, 100)])
 
 
-async def test_a_member_erases_their_own_data(folder: Path, boxes: Shelf) -> None:
+async def test_a_member_erases_their_own_data(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("vermilion, yes"), answer("hello")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         picture = await bot.plugins.services.media.keep_bytes(GROUP, png(), name="a.png")
@@ -52,7 +52,7 @@ async def test_a_member_erases_their_own_data(folder: Path, boxes: Shelf) -> Non
         assert "vermilion" not in bot.prompt()
 
 
-async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: Shelf) -> None:
+async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: BoxCache) -> None:
     """Each erasure rewrites the database file, and meanwhile nothing else can be stored."""
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         for said in (
@@ -70,7 +70,7 @@ async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: Shelf
         await until(lambda: bot.commands.at_work == 0)
 
 
-async def test_an_operator_erases_a_persons_private_chat(folder: Path, boxes: Shelf) -> None:
+async def test_an_operator_erases_a_persons_private_chat(folder: Path, boxes: BoxCache) -> None:
     private = ChatKey.parse(f"fake-private_{USER}")
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), command=OPERATOR) as bot:
         assert await bot.ask("hello", private, user=USER) == ["hi"]
@@ -84,7 +84,7 @@ async def test_an_operator_erases_a_persons_private_chat(folder: Path, boxes: Sh
                 await anyio.sleep(0.01)
 
 
-async def test_erased_messages_that_arrive_again_are_dropped(folder: Path, boxes: Shelf) -> None:
+async def test_erased_messages_that_arrive_again_are_dropped(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         old = message(GROUP, "vermilion", user=USER, message_id="old", from_history=True, time=9.0)
         await command(bot, "/erase me sure", user=USER)

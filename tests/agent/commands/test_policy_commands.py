@@ -12,7 +12,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TurnSettings
 from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.session.test_sessions import answer
 from tests.delivery.fakes import message
 
@@ -29,7 +29,7 @@ async def command(bot: Bot, text: str, chat: ChatKey = GROUP, **more: object) ->
     return bot.said(chat)[before]
 
 
-async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes: Shelf) -> None:
+async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("here"), answer("again")])
     async with running_bot(folder, boxes, model) as bot:
         assert await command(bot, "/observe") == "You may not use /observe."
@@ -50,7 +50,9 @@ async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes:
         assert len(model.requests) == 2
 
 
-async def test_an_observed_chat_stays_observed_after_a_restart(folder: Path, boxes: Shelf) -> None:
+async def test_an_observed_chat_stays_observed_after_a_restart(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await command(bot, "/observe", role=Role.OWNER)
         await bot.say("are you there?", GROUP, to_bot=True)
@@ -60,7 +62,7 @@ async def test_an_observed_chat_stays_observed_after_a_restart(folder: Path, box
 
 
 async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("meow"), answer("woof")])
     async with running_bot(folder, boxes, model) as bot:
@@ -80,7 +82,7 @@ async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
 
 
 async def test_an_operator_sets_and_clears_the_persona_of_a_chat(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("arr")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
@@ -97,7 +99,7 @@ async def test_an_operator_sets_and_clears_the_persona_of_a_chat(
         assert bot.services.policies.of(GROUP).persona == ""
 
 
-async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: Shelf) -> None:
+async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         assert await command(bot, "/permit observe user") == "You may not use /permit."
         await command(bot, "/permit observe user", user="boss")
@@ -111,7 +113,7 @@ async def test_a_command_is_permitted_in_one_chat(folder: Path, boxes: Shelf) ->
         assert await command(bot, "/observe") == "You may not use /observe."
 
 
-async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: Shelf) -> None:
+async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(lambda _: _said("yes"))
     settings = AgentSettings(turn=TurnSettings(user_turns_a_day=2))
     async with running_bot(folder, boxes, model, command=OPERATOR, settings=settings) as bot:
@@ -139,7 +141,7 @@ async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: Shelf) -> N
         assert "chat_quota" not in (folder / "conduct.toml").read_text()
 
 
-async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes: Shelf) -> None:
+async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(lambda _: _said("yes"))
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         await command(bot, "/quota chat turns:2", user="boss")
@@ -159,12 +161,14 @@ async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes
 
 
 @pytest.mark.parametrize("line", ["/quota chat turns:many", "/quota chat money:nan"])
-async def test_a_quota_that_is_no_number_is_refused(folder: Path, boxes: Shelf, line: str) -> None:
+async def test_a_quota_that_is_no_number_is_refused(
+    folder: Path, boxes: BoxCache, line: str
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         assert (await command(bot, line, user="boss")).startswith("A quota is a number")
 
 
-async def test_an_ignored_person_is_not_answered(folder: Path, boxes: Shelf) -> None:
+async def test_an_ignored_person_is_not_answered(folder: Path, boxes: BoxCache) -> None:
     folder.mkdir()
     (folder / "conduct.toml").write_text(
         '[bot]\nignore = ["spam"]\n[people."fake:troll"]\nignored = true\n'
@@ -178,7 +182,7 @@ async def test_an_ignored_person_is_not_answered(folder: Path, boxes: Shelf) -> 
         assert len(bot.model.requests) == 1
 
 
-async def test_another_model_answers_for_one_account(folder: Path, boxes: Shelf) -> None:
+async def test_another_model_answers_for_one_account(folder: Path, boxes: BoxCache) -> None:
     other = ScriptedModel([answer("from the other")])
     folder.mkdir()
     (folder / "conduct.toml").write_text('[accounts.fake]\nmodel = "fast"\n')
@@ -187,7 +191,7 @@ async def test_another_model_answers_for_one_account(folder: Path, boxes: Shelf)
         assert await bot.ask("hi") == ["from the other"]
 
 
-async def test_commands_answer_in_three_languages(folder: Path, boxes: Shelf) -> None:
+async def test_commands_answer_in_three_languages(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         assert (await command(bot, "/状态", LIN)).splitlines()[1] == "我在这里会回答。"
         assert (await command(bot, "/オフ", LIN)).startswith("ここではオフ")
@@ -197,7 +201,9 @@ def _said(text: str) -> str:
     return fence(f"send_channel_message({text!r})")
 
 
-async def test_status_counts_an_answer_whose_turn_has_not_ended(folder: Path, boxes: Shelf) -> None:
+async def test_status_counts_an_answer_whose_turn_has_not_ended(
+    folder: Path, boxes: BoxCache
+) -> None:
     go_on = anyio.Event()
 
     async def slowly() -> AsyncIterator[str]:

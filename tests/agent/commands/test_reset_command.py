@@ -17,7 +17,7 @@ from nekro_core.chat import (
 )
 from nekro_core.llm.scripted import ScriptedModel
 from tests.agent.bot import GROUP, LIN, Bot, fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 
 DONE = "A new conversation begins. I have forgotten what was said, and the files of my boxes."
 WRITE = fence("open('kept.txt', 'w').write('x')\nsend_channel_message('written')")
@@ -33,7 +33,9 @@ async def told(bot: Bot, text: str, count: int, chat: ChatKey = LIN) -> str:
     return bot.said(chat)[-1]
 
 
-async def test_after_reset_the_model_sees_nothing_from_before(folder: Path, boxes: Shelf) -> None:
+async def test_after_reset_the_model_sees_nothing_from_before(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([WRITE, LOOK, LOOK])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("my cat is called Mochi") == ["written"]
@@ -50,7 +52,9 @@ async def test_after_reset_the_model_sees_nothing_from_before(folder: Path, boxe
         assert "Mochi" not in bot.prompt(), "after a restart as well"
 
 
-async def test_after_reset_no_tool_reads_messages_from_before(folder: Path, boxes: Shelf) -> None:
+async def test_after_reset_no_tool_reads_messages_from_before(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel(["Mochi, I see", "hello"])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("my cat is called Mochi")
@@ -62,7 +66,7 @@ async def test_after_reset_no_tool_reads_messages_from_before(folder: Path, boxe
         assert [plain_text(record.segments) for record in read][-2:] == ["hi", "hello"]
 
 
-async def test_in_a_group_only_its_administrators_reset(folder: Path, boxes: Shelf) -> None:
+async def test_in_a_group_only_its_administrators_reset(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         assert await told(bot, "/reset", 1, GROUP) == "You may not use /reset."
         assert bot.plugins.resets == []
@@ -82,7 +86,7 @@ def test_a_message_cannot_pose_as_the_mark_of_a_reset() -> None:
         assert not structs.replace(record, segments=marks[1:]).begins_anew
 
 
-async def test_reset_stops_the_running_turn_first(folder: Path, boxes: Shelf) -> None:
+async def test_reset_stops_the_running_turn_first(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(60)"), LOOK])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("work for a minute")

@@ -22,7 +22,7 @@ from nekro_core.sandbox.box import SandboxError
 from nekro_core.store import Person, PersonTraces, StoreUnavailable
 from nekro_core.timers import TimerService
 from tests.agent.bot import GROUP, Bot, answer, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.pictures import png
 
 USER = "4044044"
@@ -79,7 +79,7 @@ class StuckMedia:
 @asynccontextmanager
 async def forgetting(
     folder: Path,
-    shelf: Shelf,
+    cache: BoxCache,
     model: Any = None,
     *,
     media: Any = None,
@@ -87,7 +87,7 @@ async def forgetting(
     **services: Any,
 ) -> AsyncIterator[Forgetting]:
     async with (
-        running_bot(folder, shelf, model or ScriptedModel([]), trigger=IN_GROUPS) as bot,
+        running_bot(folder, cache, model or ScriptedModel([]), trigger=IN_GROUPS) as bot,
         TimerService.open(bot.store, bot.journal, wall=time.time) as timers,
     ):
         known = {"boxes": bot.services.boxes, "timers": timers} | services
@@ -104,7 +104,7 @@ async def forgetting(
 
 
 async def test_a_person_is_looked_up_under_every_account_of_the_platform(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         second = await forget.bot.store.accounts.bind("fake", "second")
@@ -120,7 +120,7 @@ async def test_a_person_is_looked_up_under_every_account_of_the_platform(
 
 
 async def test_turns_stop_first_and_plugins_are_called_after_the_rows_are_erased(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         bot = forget.bot
@@ -139,7 +139,7 @@ async def test_turns_stop_first_and_plugins_are_called_after_the_rows_are_erased
         assert not forget.erasing.marks.was_erased("fake", "lin", 1_000.0)
 
 
-async def test_the_report_counts_all_that_was_erased(folder: Path, boxes: Shelf) -> None:
+async def test_the_report_counts_all_that_was_erased(folder: Path, boxes: BoxCache) -> None:
     async def touched(person: Person, traces: PersonTraces, forgotten: RedactionTarget) -> int:
         seen.append((person, traces, forgotten))
         return 5
@@ -178,7 +178,7 @@ async def test_the_report_counts_all_that_was_erased(folder: Path, boxes: Shelf)
         )
 
 
-async def test_a_file_that_others_use_stays(folder: Path, boxes: Shelf) -> None:
+async def test_a_file_that_others_use_stays(folder: Path, boxes: BoxCache) -> None:
     async with forgetting(folder, boxes) as forget:
         theirs, both = await forget.picture(GROUP), await forget.picture(GROUP, png(9, 9))
         await forget.bot.say("", GROUP, user=USER, segments=(Image(theirs), Image(both)))
@@ -188,7 +188,7 @@ async def test_a_file_that_others_use_stays(folder: Path, boxes: Shelf) -> None:
 
 
 async def test_all_files_of_the_persons_private_chat_are_deleted(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
@@ -198,7 +198,7 @@ async def test_all_files_of_the_persons_private_chat_are_deleted(
         assert (Path(stray.path).exists(), Path(other.path).exists()) == (False, True)
 
 
-async def test_pending_deliveries_to_the_person_are_dropped(folder: Path, boxes: Shelf) -> None:
+async def test_pending_deliveries_to_the_person_are_dropped(folder: Path, boxes: BoxCache) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
         forget.bot.adapter.offline = True
@@ -216,7 +216,7 @@ async def test_pending_deliveries_to_the_person_are_dropped(folder: Path, boxes:
 
 
 async def test_a_delivery_that_cannot_be_dropped_does_not_stop_the_erasure(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
@@ -225,7 +225,7 @@ async def test_a_delivery_that_cannot_be_dropped_does_not_stop_the_erasure(
 
 
 async def test_the_persons_timers_are_deleted_and_other_timers_no_longer_name_them(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         await forget.bot.say("hello", PRIVATE, user=USER)
@@ -241,7 +241,7 @@ async def test_the_persons_timers_are_deleted_and_other_timers_no_longer_name_th
 
 
 async def test_boxes_with_runs_or_files_of_the_person_are_destroyed(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     other, third = ChatKey.parse("fake-group_4"), ChatKey.parse("fake-group_5")
     model = ScriptedModel([answer("yes"), answer("yes")])
@@ -265,7 +265,7 @@ async def test_boxes_with_runs_or_files_of_the_person_are_destroyed(
 
 
 async def test_a_failing_step_is_reported_and_the_other_steps_are_done(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     errors = [
         OSError(13, "Permission denied", "/x"),
@@ -312,7 +312,7 @@ async def test_a_failing_step_is_reported_and_the_other_steps_are_done(
 
 @pytest.mark.parametrize("folder_name", ["plugin_data", "existing_plugins"])
 async def test_a_plugins_file_that_names_the_person_is_reported(
-    folder: Path, boxes: Shelf, folder_name: str
+    folder: Path, boxes: BoxCache, folder_name: str
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         where = folder / folder_name / "one"
@@ -335,7 +335,7 @@ async def test_a_plugins_file_that_names_the_person_is_reported(
 
 
 async def test_only_files_up_to_64_megabytes_are_searched_for_the_id(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         where = folder / "plugin_data"
@@ -348,7 +348,7 @@ async def test_only_files_up_to_64_megabytes_are_searched_for_the_id(
 
 
 async def test_an_unreadable_file_is_reported(
-    folder: Path, boxes: Shelf, monkeypatch: pytest.MonkeyPatch
+    folder: Path, boxes: BoxCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
@@ -365,7 +365,7 @@ async def test_an_unreadable_file_is_reported(
 
 
 async def test_files_of_a_dropped_message_are_deleted_unless_others_use_them(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with forgetting(folder, boxes) as forget:
         alone, both = await forget.picture(GROUP), await forget.picture(GROUP, png(9, 9))
@@ -377,7 +377,7 @@ async def test_files_of_a_dropped_message_are_deleted_unless_others_use_them(
 
 
 async def test_a_file_that_cannot_be_deleted_is_logged_and_the_next_is_deleted(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     class HalfStuck(StuckMedia):
         gone: list[str] = []  # noqa: RUF012
@@ -402,7 +402,7 @@ async def test_a_file_that_cannot_be_deleted_is_logged_and_the_next_is_deleted(
     assert any("a file stays" in line for line in lines)
 
 
-async def test_the_command_and_its_answer_are_erased_last(folder: Path, boxes: Shelf) -> None:
+async def test_the_command_and_its_answer_are_erased_last(folder: Path, boxes: BoxCache) -> None:
     async with forgetting(folder, boxes) as forget:
         bot = forget.bot
         await forget.erase()

@@ -26,7 +26,7 @@ from nekro_core.store import Store
 from nekro_core.tools.names import NamedTool, ToolSet, tool_set
 from nekro_core.tools.tool import Tool, Visibility
 from tests.agent.bot import GROUP, LIN, fence, kind_of, running_bot, text_of, tools_of
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say
 from tests.tools.discovery.searches import known_tools
 
@@ -63,7 +63,9 @@ async def secret_weather(_ctx: AgentCtx) -> str:
 TOOLS = [weather_forecast, translate, secret_weather]
 
 
-async def test_a_deferred_tool_is_found_and_called_in_one_run(folder: Path, boxes: Shelf) -> None:
+async def test_a_deferred_tool_is_found_and_called_in_one_run(
+    folder: Path, boxes: BoxCache
+) -> None:
     code = "found = tool_search('天气预报')\nsend_channel_message(weather_forecast('Paris'))"
     model = ScriptedModel([fence(f"{code}\nprint('weather_forecast' in found)"), ""])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -79,7 +81,7 @@ async def test_a_deferred_tool_is_found_and_called_in_one_run(folder: Path, boxe
 
 
 async def test_results_of_a_search_that_the_code_ignores_are_shown_to_the_model(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
         [
@@ -95,7 +97,7 @@ async def test_results_of_a_search_that_the_code_ignores_are_shown_to_the_model(
     assert text_of(model.requests[1]).startswith(text_of(model.requests[0]))
 
 
-async def test_later_turns_of_the_chat_show_the_found_tools(folder: Path, boxes: Shelf) -> None:
+async def test_later_turns_of_the_chat_show_the_found_tools(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [fence("print(tool_search('weather'))"), fence("send_channel_message('ok')"), "a", "b", "c"]
     )
@@ -111,7 +113,7 @@ async def test_later_turns_of_the_chat_show_the_found_tools(folder: Path, boxes:
     assert "days: For how long." not in text_of(model.requests[4])
 
 
-async def test_a_search_without_a_fitting_tool_says_so(folder: Path, boxes: Shelf) -> None:
+async def test_a_search_without_a_fitting_tool_says_so(folder: Path, boxes: BoxCache) -> None:
     code = (
         "for query in ('zzqqx', ' '):\n    try:\n        tool_search(query)\n"
         "    except ToolError as error:\n        print(error)"
@@ -124,7 +126,7 @@ async def test_a_search_without_a_fitting_tool_says_so(folder: Path, boxes: Shel
     assert "query is empty" in shown
 
 
-async def test_a_search_does_not_block_the_event_loop(folder: Path, boxes: Shelf) -> None:
+async def test_a_search_does_not_block_the_event_loop(folder: Path, boxes: BoxCache) -> None:
     code = (
         "query = 'a' + '\\u0300\\u0316' * 30_000\n"
         "try:\n    print(tool_search(query))\nexcept ToolError as error:\n    print(error)"
@@ -137,7 +139,7 @@ async def test_a_search_does_not_block_the_event_loop(folder: Path, boxes: Shelf
     assert "a query of 60001 characters: at most 1000" in text_of(model.requests[1])
 
 
-async def test_without_deferred_tools_there_is_no_search(folder: Path, boxes: Shelf) -> None:
+async def test_without_deferred_tools_there_is_no_search(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["hi"])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("hi")
@@ -145,7 +147,7 @@ async def test_without_deferred_tools_there_is_no_search(folder: Path, boxes: Sh
 
 
 async def test_in_tool_mode_the_next_request_offers_the_found_tools(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
         [
@@ -171,7 +173,7 @@ async def test_in_tool_mode_the_next_request_offers_the_found_tools(
 
 
 async def test_in_tool_mode_a_deferred_tool_can_be_called_without_a_search(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     made = [call("weather_forecast", "c1", town="Paris"), call("secret_weather", "c2")]
     model = ScriptedModel([calls(*made), "done"])
@@ -182,7 +184,7 @@ async def test_in_tool_mode_a_deferred_tool_can_be_called_without_a_search(
     assert "there is no function 'secret_weather'" in answers["c2"]
 
 
-async def test_other_programs_can_search_for_tools(folder: Path, boxes: Shelf) -> None:
+async def test_other_programs_can_search_for_tools(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), tools=TOOLS) as bot:
         service = AgentToolService(bot.services)
         before = [tool.name for tool in await service.tools(LIN)]
@@ -215,7 +217,9 @@ async def _tarot(_ctx: AgentCtx) -> str:
     return "the moon"
 
 
-async def test_a_plugin_sleeps_until_one_of_its_tools_is_found(folder: Path, boxes: Shelf) -> None:
+async def test_a_plugin_sleeps_until_one_of_its_tools_is_found(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([fence("print(tool_search('tarot', 1))"), "x", "y"])
     async with running_bot(folder, boxes, model) as bot:
         plugins = bot.plugins
@@ -357,7 +361,7 @@ def test_three_hundred_deferred_tools_cost_less_than_twelve_tokens_each(natively
 
 
 async def test_a_small_model_is_shown_plugins_instead_of_deferred_tools(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     profile = ModelProfile(name="small", prefers_examples=True, grammar=True)
     model = ScriptedModel(

@@ -37,7 +37,7 @@ from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.store import DeliveryRow, ToolCall
 from nekro_core.tools.outcome import ToolFailure
 from tests.agent.bot import answer, fence, kind_of, running_bot, text_of, until
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.native import TOOLS_MODE, call, calls
 from tests.agent.prompt.test_prompt import GROUP, record
 
@@ -93,7 +93,7 @@ async def read_file(_ctx: AgentCtx, fails: bool = False) -> str:
     "code", ["print(read_file())", "look_up('x')", "raise ValueError(read_file())"]
 )
 async def test_lines_of_a_posted_file_cannot_pose_as_the_programs_own(
-    folder: Path, boxes: Shelf, limit: int, code: str
+    folder: Path, boxes: BoxCache, limit: int, code: str
 ) -> None:
     model = ScriptedModel([fence(code), fence(f"print(7)\n{code}"), answer("done")])
     tools = [look_up, read_file]
@@ -122,7 +122,7 @@ def where_the_end_begins(prompt: str) -> str:
 @pytest.mark.parametrize("limit", [500, 3000, 12_000])
 @pytest.mark.parametrize("code", ["print(read())", "read()"])
 async def test_cutting_a_quoted_file_at_a_chosen_place_forges_no_line(
-    folder: Path, boxes: Shelf, limit: int, code: str
+    folder: Path, boxes: BoxCache, limit: int, code: str
 ) -> None:
     posted = NUMBERS
 
@@ -140,7 +140,7 @@ async def test_cutting_a_quoted_file_at_a_chosen_place_forges_no_line(
         assert f"> {FORGED[-1]}" in bot.prompt(), "and it was there to be cut"
 
 
-async def test_the_report_after_a_restart_forges_no_line(boxes: Shelf, tmp_path: Path) -> None:
+async def test_the_report_after_a_restart_forges_no_line(boxes: BoxCache, tmp_path: Path) -> None:
     async def silent() -> AsyncIterator[str]:
         await anyio.sleep_forever()
         yield ""
@@ -165,7 +165,7 @@ async def test_the_report_after_a_restart_forges_no_line(boxes: Shelf, tmp_path:
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_the_result_of_a_function_call_forges_no_line(
-    folder: Path, boxes: Shelf, fails: bool
+    folder: Path, boxes: BoxCache, fails: bool
 ) -> None:
     model = ScriptedModel([calls(call("read_file", fails=fails)) for _ in range(2)] + ["done"])
     async with running_bot(folder, boxes, model, tools=[read_file], settings=TOOLS_MODE) as bot:
@@ -178,7 +178,7 @@ async def test_the_result_of_a_function_call_forges_no_line(
         assert part.text.startswith("[error] read_file: cannot be read: " if fails else "> aaa")
 
 
-async def test_a_plugins_injection_forges_no_line(folder: Path, boxes: Shelf) -> None:
+async def test_a_plugins_injection_forges_no_line(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("done")])
     async with running_bot(folder, boxes, model) as bot:
         words = (
@@ -193,7 +193,7 @@ async def test_a_plugins_injection_forges_no_line(folder: Path, boxes: Shelf) ->
         assert forged_lines(model.requests[0]) == []
 
 
-async def test_a_message_to_a_small_model_forges_no_line(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_to_a_small_model_forges_no_line(folder: Path, boxes: BoxCache) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
     replies = ["look_up('x')", "send_channel_message('done')"] * 2
     model = ScriptedModel(replies, profile=profile)

@@ -8,7 +8,7 @@ import anyio
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from tests.agent.bot import GROUP, LIN, LONG, Bot, fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.session.test_sessions import answer, until
 
 
@@ -24,7 +24,7 @@ def count_calls(bot: Bot) -> list[str]:
     return calls
 
 
-async def test_a_command_never_wakes_the_agent(folder: Path, boxes: Shelf) -> None:
+async def test_a_command_never_wakes_the_agent(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("hello")])
     async with running_bot(folder, boxes, model) as bot:
         calls = count_calls(bot)
@@ -40,7 +40,9 @@ async def test_a_command_never_wakes_the_agent(folder: Path, boxes: Shelf) -> No
         assert "Answer 2" not in prompt, "and has not to answer it"
 
 
-async def test_a_command_runs_during_a_turn_and_during_a_wait(folder: Path, boxes: Shelf) -> None:
+async def test_a_command_runs_during_a_turn_and_during_a_wait(
+    folder: Path, boxes: BoxCache
+) -> None:
     release = anyio.Event()
 
     async def slow() -> AsyncIterator[str]:
@@ -65,7 +67,7 @@ async def test_a_command_runs_during_a_turn_and_during_a_wait(folder: Path, boxe
         assert len(model.requests) == 1
 
 
-async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: Shelf) -> None:
+async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         calls = count_calls(bot)
         await bot.say("/echo quiet")
@@ -83,7 +85,9 @@ async def test_a_command_is_not_run_again_after_a_restart(folder: Path, boxes: S
         assert calls == [f"{LIN} lin: quiet", f"{LIN} lin: busy"]
 
 
-async def test_a_chat_with_only_commands_has_nothing_to_answer(folder: Path, boxes: Shelf) -> None:
+async def test_a_chat_with_only_commands_has_nothing_to_answer(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         count_calls(bot)
         await bot.say("/echo hello")
@@ -93,7 +97,7 @@ async def test_a_chat_with_only_commands_has_nothing_to_answer(folder: Path, box
                 await anyio.sleep(0.005)
 
 
-async def test_stop_keeps_what_is_asked_after_it(folder: Path, boxes: Shelf) -> None:
+async def test_stop_keeps_what_is_asked_after_it(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("two")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         await bot.say("one")
@@ -106,7 +110,7 @@ async def test_stop_keeps_what_is_asked_after_it(folder: Path, boxes: Shelf) -> 
         assert "Answer 2" not in bot.prompt()
 
 
-async def test_help_is_answered_while_a_turn_runs(folder: Path, boxes: Shelf) -> None:
+async def test_help_is_answered_while_a_turn_runs(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.say("go")
@@ -120,7 +124,7 @@ async def test_help_is_answered_while_a_turn_runs(folder: Path, boxes: Shelf) ->
 
 
 async def test_a_message_that_a_nonebot_plugin_answered_starts_neither_turn_nor_command(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         calls = count_calls(bot)

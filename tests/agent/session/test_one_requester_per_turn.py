@@ -19,7 +19,7 @@ from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Person, TimerRow
 from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.commands.test_policy_commands import command
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.native import call
 
 OPERATOR = CommandSettings(super_users=frozenset({"fake:99999"}))
@@ -65,7 +65,7 @@ async def quiet(bot: Bot, chat: ChatKey = GROUP) -> None:
     await anyio.sleep(0.05)
 
 
-async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes: Shelf) -> None:
+async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes: BoxCache) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as bot:
@@ -97,7 +97,7 @@ async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes
 
 
 async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
 
@@ -127,7 +127,7 @@ async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
 
 
 async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
@@ -143,7 +143,7 @@ async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
         assert "asks you" not in bot.prompt(1)
 
 
-async def test_in_tool_mode_a_turn_answers_one_person_too(folder: Path, boxes: Shelf) -> None:
+async def test_in_tool_mode_a_turn_answers_one_person_too(folder: Path, boxes: BoxCache) -> None:
     wishes = Wishes()
 
     def script(request: ChatRequest) -> ScriptedReply:
@@ -165,7 +165,7 @@ async def test_in_tool_mode_a_turn_answers_one_person_too(folder: Path, boxes: S
         assert wishes.seen == [("99999", "hello"), ("10001", "remove the others")]
 
 
-async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: Shelf) -> None:
+async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: BoxCache) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
 
     def script(request: ChatRequest) -> str:
@@ -199,7 +199,7 @@ async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: 
 # --- quotas, erasing, timers, cooldown ------------------------------------------------------------
 
 
-async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: BoxCache) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(
@@ -222,7 +222,7 @@ async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: S
 
 
 async def test_erasing_a_person_removes_only_the_runs_of_their_own_turns(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
@@ -249,7 +249,9 @@ async def test_erasing_a_person_removes_only_the_runs_of_their_own_turns(
         assert await bot.store.runs.get(runs["10001"][0].run_id) is None
 
 
-async def test_a_timer_belongs_to_the_person_who_asked_for_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_timer_belongs_to_the_person_who_asked_for_it(
+    folder: Path, boxes: BoxCache
+) -> None:
     async def set_a_timer(_ctx: AgentCtx, what: str) -> str:
         """Set a timer.
 
@@ -288,7 +290,7 @@ async def test_a_timer_belongs_to_the_person_who_asked_for_it(folder: Path, boxe
 
 
 async def test_the_cooldown_of_one_sender_delays_no_other_sender(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     trigger = TriggerSettings(debounce_s=30, burst_turns=2, burst_s=60)
     async with running_bot(
@@ -326,7 +328,7 @@ def _busy_first(request: ChatRequest) -> str:
 
 
 async def test_stop_in_the_chat_drops_all_that_was_asked_before_it(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
         await _one_at_work_and_one_who_waits(bot)
@@ -339,7 +341,7 @@ async def test_stop_in_the_chat_drops_all_that_was_asked_before_it(
 
 
 async def test_stopping_a_turn_from_the_page_keeps_what_others_asked(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
         await _one_at_work_and_one_who_waits(bot)
@@ -350,7 +352,7 @@ async def test_stopping_a_turn_from_the_page_keeps_what_others_asked(
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "10001"]
 
 
-async def test_reset_drops_what_others_asked(folder: Path, boxes: Shelf) -> None:
+async def test_reset_drops_what_others_asked(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.sessions.reset(GROUP)
@@ -360,7 +362,7 @@ async def test_reset_drops_what_others_asked(folder: Path, boxes: Shelf) -> None
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_what_is_asked_after_reset_is_answered(folder: Path, boxes: Shelf) -> None:
+async def test_what_is_asked_after_reset_is_answered(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.say("/reset", GROUP, user="99999", to_bot=True)
@@ -370,7 +372,7 @@ async def test_what_is_asked_after_reset_is_answered(folder: Path, boxes: Shelf)
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "mei"]
 
 
-async def test_questions_of_an_erased_person_are_dropped(folder: Path, boxes: Shelf) -> None:
+async def test_questions_of_an_erased_person_are_dropped(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.say("I wait too", GROUP, user="mei", to_bot=True)
@@ -385,7 +387,7 @@ async def test_questions_of_an_erased_person_are_dropped(folder: Path, boxes: Sh
 
 
 async def test_a_message_that_a_plugin_forced_waits_for_its_turn_too(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
@@ -405,7 +407,7 @@ async def test_a_message_that_a_plugin_forced_waits_for_its_turn_too(
 
 @pytest.mark.parametrize("chat", [GROUP, LIN])
 async def test_several_people_in_a_private_chat_get_their_own_turns(
-    folder: Path, boxes: Shelf, chat: ChatKey
+    folder: Path, boxes: BoxCache, chat: ChatKey
 ) -> None:
     """Several people may write in a private chat: a Matrix room with several members is one."""
     wishes = Wishes()

@@ -6,11 +6,11 @@ import anyio
 
 from nekro_core.llm.scripted import ScriptedModel
 from tests.agent.bot import GROUP, LIN, LONG, fence, running_bot, until
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.delivery.outbound.killed_processes import watched
 
 
-async def test_a_recall_of_the_asking_message_ends_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_recall_of_the_asking_message_ends_the_turn(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [
             fence("import time\nwhile True: time.sleep(0.01)"),
@@ -30,7 +30,7 @@ async def test_a_recall_of_the_asking_message_ends_the_turn(folder: Path, boxes:
 
 
 async def test_messages_sent_before_the_recall_stay_and_no_more_follow(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     code = "send_channel_message('begun')\nimport time\ntime.sleep(60)\nsend_channel_message('no')"
     model = ScriptedModel([fence(code)])
@@ -43,7 +43,9 @@ async def test_messages_sent_before_the_recall_stay_and_no_more_follow(
         assert (await bot.last_turn()).stop == "recalled"
 
 
-async def test_other_questions_of_the_person_are_still_answered(folder: Path, boxes: Shelf) -> None:
+async def test_other_questions_of_the_person_are_still_answered(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel(
         [fence("import time\ntime.sleep(60)"), fence("send_channel_message('two')")]
     )
@@ -57,7 +59,9 @@ async def test_other_questions_of_the_person_are_still_answered(folder: Path, bo
         assert bot.said() == ["two"]
 
 
-async def test_a_recall_of_another_persons_message_ends_no_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_recall_of_another_persons_message_ends_no_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
     async with running_bot(folder, boxes, model) as bot:
         async with bot.turn(GROUP):
@@ -68,7 +72,7 @@ async def test_a_recall_of_another_persons_message_ends_no_turn(folder: Path, bo
         assert bot.said(GROUP) == ["one"]
 
 
-async def test_a_recall_of_another_message_ends_no_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_recall_of_another_message_ends_no_turn(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
     async with running_bot(folder, boxes, model) as bot:
         other = await bot.say("look", GROUP)
@@ -80,7 +84,7 @@ async def test_a_recall_of_another_message_ends_no_turn(folder: Path, boxes: She
 
 
 async def test_a_message_recalled_while_its_author_types_is_not_answered(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('two')")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
@@ -95,7 +99,7 @@ async def test_a_message_recalled_while_its_author_types_is_not_answered(
 
 
 async def test_a_turn_whose_question_was_recalled_is_not_resumed(
-    folder: Path, boxes: Shelf, tmp_path: Path
+    folder: Path, boxes: BoxCache, tmp_path: Path
 ) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(60)")])
     async with running_bot(folder, boxes, model) as bot, watched(folder, lambda: 0) as moments:

@@ -12,7 +12,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store.database import SqlStatement
 from tests.agent.bot import GROUP, LIN, answer, fence, running_bot, until
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.delivery.fakes import FakeAdapter
 
 
@@ -30,7 +30,7 @@ class Severed(FakeAdapter):
         return await super().send(delivery)
 
 
-async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes: Shelf) -> None:
+async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes: BoxCache) -> None:
     trigger = TriggerSettings(debounce_s=60)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
         await bot.say("are you there?")
@@ -47,7 +47,7 @@ async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes
 
 
 async def test_a_system_line_wakes_the_agent_after_a_restart_too(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     trigger = TriggerSettings(debounce_s=60)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
@@ -64,7 +64,7 @@ async def test_a_system_line_wakes_the_agent_after_a_restart_too(
 
 
 async def test_an_interrupted_turn_goes_on_and_sends_nothing_twice(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     both = fence("send_channel_message('one')\nsend_channel_message('two')\nprint(1)")
     platform = Severed()
@@ -91,7 +91,7 @@ async def test_an_interrupted_turn_goes_on_and_sends_nothing_twice(
 
 @pytest.mark.parametrize("acts", [True, False])
 async def test_a_turn_that_keeps_crashing_is_given_up(
-    folder: Path, boxes: Shelf, acts: bool
+    folder: Path, boxes: BoxCache, acts: bool
 ) -> None:
     async def reply() -> AsyncIterator[str]:
         await anyio.sleep_forever()
@@ -122,7 +122,7 @@ async def test_a_turn_that_keeps_crashing_is_given_up(
 
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_turns_that_were_cut_off_twice_run_one_after_another(
-    folder: Path, boxes: Shelf, stopped: bool
+    folder: Path, boxes: BoxCache, stopped: bool
 ) -> None:
     """One of them may have crashed the process. If they ran at once, each crash would also cost
     the others one of their attempts."""
@@ -169,7 +169,7 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
 
 @pytest.mark.parametrize("attempts", [1, 20])
 async def test_words_that_were_sent_before_the_crash_are_not_sent_again(
-    folder: Path, boxes: Shelf, attempts: int
+    folder: Path, boxes: BoxCache, attempts: int
 ) -> None:
     """After too many attempts the turn is closed, and the chat is not told that it failed."""
     async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:

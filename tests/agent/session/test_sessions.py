@@ -13,11 +13,11 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LIN, LONG, Bot, answer, fence, running_bot, text_of, until
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 
 
 async def test_messages_that_a_person_types_in_pieces_get_one_turn(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("both")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
@@ -30,7 +30,7 @@ async def test_messages_that_a_person_types_in_pieces_get_one_turn(
 
 
 async def test_a_request_is_prepared_while_the_person_may_still_type(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("yes")])
     trigger = TriggerSettings(debounce_s=1)
@@ -49,7 +49,7 @@ async def test_a_request_is_prepared_while_the_person_may_still_type(
         assert bot.said() == ["yes"]
 
 
-async def test_prepare_waits_until_the_model_is_ready(folder: Path, boxes: Shelf) -> None:
+async def test_prepare_waits_until_the_model_is_ready(folder: Path, boxes: BoxCache) -> None:
     class Slow(ScriptedModel):
         prepared = False
 
@@ -64,7 +64,7 @@ async def test_prepare_waits_until_the_model_is_ready(folder: Path, boxes: Shelf
 
 
 async def test_a_model_that_cannot_be_prepared_does_not_end_the_bot(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     class Unready(ScriptedModel):
         prepared = False
@@ -81,7 +81,7 @@ async def test_a_model_that_cannot_be_prepared_does_not_end_the_bot(
 
 
 async def test_changes_after_a_request_was_prepared_are_in_the_request_that_is_sent(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("yes")])
     trigger = TriggerSettings(debounce_s=1)
@@ -101,7 +101,7 @@ async def test_changes_after_a_request_was_prepared_are_in_the_request_that_is_s
 
 
 async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("tea")])
     async with running_bot(folder, boxes, model) as bot:
@@ -117,7 +117,7 @@ async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
 
 
 async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_never(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("ouch")])
     async with running_bot(folder, boxes, model) as bot:
@@ -130,7 +130,9 @@ async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_never(
         assert len(model.requests) == 1
 
 
-async def test_all_messages_during_a_turn_reach_its_next_step(folder: Path, boxes: Shelf) -> None:
+async def test_all_messages_during_a_turn_reach_its_next_step(
+    folder: Path, boxes: BoxCache
+) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\n"
         await bot.say("make it two")
@@ -152,7 +154,7 @@ async def test_all_messages_during_a_turn_reach_its_next_step(folder: Path, boxe
         assert len(model.requests) == 2
 
 
-async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes: BoxCache) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\n"
         await bot.say("and another")
@@ -168,7 +170,7 @@ async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes
         assert len(await bot.turns()) == 2
 
 
-async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: Shelf) -> None:
+async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: BoxCache) -> None:
     def script(request: ChatRequest) -> str:
         asked = text_of(request, from_message=1).rsplit("> ask ", 1)[1].split("\n")[0]
         return answer(f"answer {asked}")
@@ -185,7 +187,7 @@ async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: Shel
         assert bot.sessions._services.boxes.warm <= 2
 
 
-async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: Shelf) -> None:
+async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: BoxCache) -> None:
     release = anyio.Event()
 
     async def slow() -> AsyncIterator[str]:
@@ -214,7 +216,7 @@ async def _stuck(bot: Bot) -> None:
     await until(lambda: bool(bot.said()))
 
 
-async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: Shelf) -> None:
+async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: BoxCache) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\nimport time\ntime.sleep(30)\n"
         await anyio.sleep_forever()
@@ -238,7 +240,7 @@ async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: Shelf
         assert await bot.ask("again") == ["new"]
 
 
-async def test_the_page_stops_a_turn(folder: Path, boxes: Shelf) -> None:
+async def test_the_page_stops_a_turn(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
     async with running_bot(folder, boxes, model) as bot:
         assert not await bot.sessions.stop(LIN)
@@ -249,7 +251,7 @@ async def test_the_page_stops_a_turn(folder: Path, boxes: Shelf) -> None:
         assert bot.said() == ["one", "Stopped."]
 
 
-async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass"), answer("two")])
     async with running_bot(folder, boxes, model) as bot:
         await _stuck(bot)
@@ -262,7 +264,7 @@ async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: Shelf) -
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_stop_does_nothing_where_no_turn_runs(folder: Path, boxes: Shelf) -> None:
+async def test_stop_does_nothing_where_no_turn_runs(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
@@ -272,7 +274,9 @@ async def test_stop_does_nothing_where_no_turn_runs(folder: Path, boxes: Shelf) 
         assert bot.said(GROUP) == []
 
 
-async def test_stop_drops_a_question_whose_author_still_types(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_a_question_whose_author_still_types(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         await bot.say("do it")
         await anyio.sleep(0.02)
@@ -281,7 +285,9 @@ async def test_stop_drops_a_question_whose_author_still_types(folder: Path, boxe
         assert bot.said() == ["Stopped."]
 
 
-async def test_stop_drops_a_question_that_a_hook_still_checks(folder: Path, boxes: Shelf) -> None:
+async def test_stop_drops_a_question_that_a_hook_still_checks(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([answer("too late")])
     async with running_bot(folder, boxes, model) as bot:
         looked = bot.plugins.looked = anyio.Event()
@@ -297,7 +303,7 @@ async def test_stop_drops_a_question_that_a_hook_still_checks(folder: Path, boxe
 # --- recalled, hidden, forced ---------------------------------------------------------------------
 
 
-async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: Shelf) -> None:
+async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxCache) -> None:
     async def first() -> AsyncIterator[str]:
         await bot.inbox.recall(LIN, "secret")
         yield fence("print('hm')")
@@ -312,7 +318,7 @@ async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: Shelf) 
         assert "1234" not in bot.prompt(2)
 
 
-async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: Shelf) -> None:
+async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxCache) -> None:
     signals = {
         "hidden": MsgSignal.BLOCK_ALL,
         "quiet": MsgSignal.BLOCK_TRIGGER,
@@ -331,7 +337,7 @@ async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: Shelf) ->
         assert "> hidden" not in bot.prompt()
 
 
-async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: Shelf) -> None:
+async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("tea time")])
     async with running_bot(folder, boxes, model) as bot:
         async with bot.turn(GROUP):
@@ -347,7 +353,7 @@ async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: Shelf) -> N
 
 
 async def test_a_turn_that_waits_too_long_for_a_free_slot_is_closed_with_a_reason(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     """If the model is too slow for all chats, waiting turns are closed and do not pile up."""
     other, go_on = ChatKey.parse("fake-private_mei"), anyio.Event()
@@ -377,7 +383,7 @@ async def test_a_turn_that_waits_too_long_for_a_free_slot_is_closed_with_a_reaso
 # --- idle sessions, activity, language ------------------------------------------------------------
 
 
-async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: Shelf) -> None:
+async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: BoxCache) -> None:
     settings = AgentSettings(session_idle_s=0.05)
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")]), settings=settings) as bot:
         assert await bot.ask("hello") == ["hi"]
@@ -386,7 +392,7 @@ async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: Shelf) -> 
         assert await bot.ask("hello") == ["hi again"]
 
 
-async def test_watchers_see_when_the_bot_is_working(folder: Path, boxes: Shelf) -> None:
+async def test_watchers_see_when_the_bot_is_working(folder: Path, boxes: BoxCache) -> None:
     async with (
         running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot,
         bot.activity.watch() as activities,
@@ -401,7 +407,7 @@ async def test_watchers_see_when_the_bot_is_working(folder: Path, boxes: Shelf) 
         assert seen == [True, False]
 
 
-async def test_notices_are_in_the_language_of_the_chat(folder: Path, boxes: Shelf) -> None:
+async def test_notices_are_in_the_language_of_the_chat(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel(["", "", "", ""])) as bot:
         assert (await bot.ask("こんにちは"))[0].startswith("答え")
         segments = (Text("你好"),)

@@ -13,7 +13,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.store import StoreSettings
 from tests.agent.bot import LIN, LONG, Bot, fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 
 QUICK = StoreSettings(busy_timeout_s=0.05)
 
@@ -37,7 +37,7 @@ async def until_said(bot: Bot, words: str) -> None:
 
 
 async def test_a_turn_that_could_not_be_stored_begins_when_the_store_can_write(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(lambda _: fence("send_channel_message('here I am')"))
     async with running_bot(folder, boxes, model, trigger=LONG, store_settings=QUICK) as bot:
@@ -58,7 +58,7 @@ async def test_a_turn_that_could_not_be_stored_begins_when_the_store_can_write(
 
 @pytest.mark.long
 async def test_after_a_turn_whose_end_could_not_be_stored_the_next_one_runs(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     held = unwritable(folder)
 

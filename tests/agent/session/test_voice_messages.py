@@ -10,7 +10,7 @@ from nekro_core.chat import Author, Record, Text, Voice
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.media.plain_wav import plain_wav_seconds
 from tests.agent.bot import GROUP, LIN, Bot, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.media.sounds import silk, wav
 from tests.speech.fake_transcriber import FakeTranscriber
 
@@ -32,7 +32,7 @@ def _text(record: Record) -> str:
     return "".join(each.text for each in record.segments if isinstance(each, Voice))
 
 
-async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None:
+async def test_a_spoken_question_is_answered(folder: Path, boxes: BoxCache) -> None:
     transcriber = FakeTranscriber("How late is it?")
     model = ScriptedModel(["Half past nine."])
     async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
@@ -54,7 +54,7 @@ async def test_a_spoken_question_is_answered(folder: Path, boxes: Shelf) -> None
 
 
 async def test_without_a_transcriber_the_prompt_names_the_sound_file(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(["I cannot listen yet."])
     async with running_bot(folder, boxes, model) as bot:
@@ -65,7 +65,9 @@ async def test_without_a_transcriber_the_prompt_names_the_sound_file(
         assert (kept.media.mime, kept.text) == ("audio/wav", "")
 
 
-async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxes: Shelf) -> None:
+async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(
+    folder: Path, boxes: BoxCache
+) -> None:
     transcriber = FakeTranscriber("So what do you think?")
     model = ScriptedModel(["Yes, Lin?"])
     async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
@@ -80,7 +82,7 @@ async def test_in_a_group_a_voice_that_calls_the_bot_wakes_it(folder: Path, boxe
 
 
 async def test_a_turn_waits_for_a_slow_transcriber_up_to_a_limit(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     transcriber = FakeTranscriber("too late", go=anyio.Event())
     model = ScriptedModel(["What did you say?", "Ah."])
@@ -98,7 +100,9 @@ async def test_a_turn_waits_for_a_slow_transcriber_up_to_a_limit(
         assert len(await bot.turns()) == 2
 
 
-async def test_text_sent_during_a_transcription_is_answered_too(folder: Path, boxes: Shelf) -> None:
+async def test_text_sent_during_a_transcription_is_answered_too(
+    folder: Path, boxes: BoxCache
+) -> None:
     transcriber = FakeTranscriber("The red one.", go=anyio.Event())
     model = ScriptedModel(["The red one, then."])
     async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
@@ -111,7 +115,9 @@ async def test_text_sent_during_a_transcription_is_answered_too(folder: Path, bo
         assert "> quickly, please" in bot.prompt()
 
 
-async def test_a_voice_left_by_a_killed_process_is_transcribed(folder: Path, boxes: Shelf) -> None:
+async def test_a_voice_left_by_a_killed_process_is_transcribed(
+    folder: Path, boxes: BoxCache
+) -> None:
     transcriber = FakeTranscriber("still here", go=anyio.Event())
     async with running_bot(folder, boxes, ScriptedModel([]), transcriber=transcriber) as bot:
         await bot.say("", segments=(await voice(bot, silk()),))
@@ -127,7 +133,7 @@ async def test_a_voice_left_by_a_killed_process_is_transcribed(folder: Path, box
 
 
 async def test_a_voice_that_cannot_be_transcribed_is_answered_without_words(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(["Sorry?"])
     broken = b"\x02#!SILK_V3" + b"\x10\x00" + b"?" * 7
@@ -139,7 +145,7 @@ async def test_a_voice_that_cannot_be_transcribed_is_answered_without_words(
 
 
 async def test_a_voice_sent_while_the_bot_was_offline_is_not_transcribed(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     transcriber = FakeTranscriber("said long ago")
     model = ScriptedModel(["I was away."])
@@ -150,7 +156,7 @@ async def test_a_voice_sent_while_the_bot_was_offline_is_not_transcribed(
         assert transcriber.heard == []
 
 
-async def test_text_beside_a_voice_stays(folder: Path, boxes: Shelf) -> None:
+async def test_text_beside_a_voice_stays(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["Both."])
     async with running_bot(folder, boxes, model, transcriber=FakeTranscriber("said")) as bot:
         await bot.ask("", segments=(Text("written"), await voice(bot, wav(), "a.wav")))

@@ -16,7 +16,7 @@ from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LONG, Bot, answer, fence, running_bot, text_of, until
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.session.test_one_requester_per_turn import Wishes, asked_in, quiet
 from tests.delivery.outbound.killed_processes import watched
 from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platform
@@ -24,7 +24,7 @@ from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platfo
 
 @pytest.mark.parametrize("seed", [1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
 async def test_each_person_is_answered_once_in_turns_of_their_own(
-    folder: Path, boxes: Shelf, seed: int
+    folder: Path, boxes: BoxCache, seed: int
 ) -> None:
     chance, wishes = random.Random(seed), Wishes()
     people = [f"1000{number}" for number in range(4)]
@@ -62,7 +62,7 @@ async def test_each_person_is_answered_once_in_turns_of_their_own(
 
 
 async def test_a_person_who_asks_again_and_again_does_not_starve_others(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
 
@@ -96,7 +96,7 @@ def _one_answer_each(request: ChatRequest) -> str:
     return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
 
 
-async def _after_a_kill(folder: Path, boxes: Shelf, platform: Platform) -> tuple[list[str], Any]:
+async def _after_a_kill(folder: Path, boxes: BoxCache, platform: Platform) -> tuple[list[str], Any]:
     """Start the next process and wait until it has nothing more to do. Returns the messages that
     people see then, and for each run the person whom its turn answered and its code."""
     model = ScriptedModel(_one_answer_each)
@@ -121,7 +121,7 @@ async def _after_a_kill(folder: Path, boxes: Shelf, platform: Platform) -> tuple
 
 @pytest.mark.parametrize("tries", [4, pytest.param(30, marks=pytest.mark.long)])
 async def test_a_kill_at_any_moment_loses_no_ones_question(
-    folder: Path, boxes: Shelf, tmp_path: Path, tries: int
+    folder: Path, boxes: BoxCache, tmp_path: Path, tries: int
 ) -> None:
     platform = Platform()
     model = ScriptedModel(_one_answer_each)
@@ -158,7 +158,7 @@ async def _stuck() -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _cut_off(folder: Path, boxes: Shelf) -> AsyncIterator[Bot]:
+async def _cut_off(folder: Path, boxes: BoxCache) -> AsyncIterator[Bot]:
     """A bot in the middle of a turn that does not end, while another person's question waits."""
     async with running_bot(folder, boxes, ScriptedModel([_stuck()]), trigger=LONG) as bot:
         await bot.say("hers", GROUP, user="99999", to_bot=True)
@@ -171,7 +171,7 @@ async def _cut_off(folder: Path, boxes: Shelf) -> AsyncIterator[Bot]:
 
 
 async def test_a_resumed_turn_still_answers_the_person_who_asked(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
 
@@ -189,7 +189,9 @@ async def test_a_resumed_turn_still_answers_the_person_who_asked(
         assert ", not to be answered now\n> his" in bot.prompt(0)
 
 
-async def test_giving_up_a_turn_loses_no_other_persons_question(folder: Path, boxes: Shelf) -> None:
+async def test_giving_up_a_turn_loses_no_other_persons_question(
+    folder: Path, boxes: BoxCache
+) -> None:
     wishes = Wishes()
 
     async with _cut_off(folder, boxes) as bot:

@@ -15,7 +15,7 @@ from nekro_core.policy.settings import TriggerSettings
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.results import FileChanges
 from tests.agent.bot import fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.pictures import PNG
 from tests.sandbox.named.memory_boxes import MemorySource
 
@@ -45,7 +45,7 @@ async def note(boxes: ChatBoxes, chat: ChatKey) -> str:
     return text.decode()
 
 
-async def test_a_box_is_used_again_and_its_files_outlive_it(folder: Path, boxes: Shelf) -> None:
+async def test_a_box_is_used_again_and_its_files_outlive_it(folder: Path, boxes: BoxCache) -> None:
     clock = Clock()
     made = ChatBoxes(boxes, folder, AgentSettings(box_idle_s=10), clock=clock)
     await keep(made, LIN, "milk")
@@ -60,7 +60,9 @@ async def test_a_box_is_used_again_and_its_files_outlive_it(folder: Path, boxes:
     await again.aclose()
 
 
-async def test_the_box_unused_longest_is_closed_for_a_new_one(folder: Path, boxes: Shelf) -> None:
+async def test_the_box_unused_longest_is_closed_for_a_new_one(
+    folder: Path, boxes: BoxCache
+) -> None:
     made = ChatBoxes(boxes, folder, AgentSettings(warm_boxes=1), clock=Clock())
     await keep(made, LIN, "milk")
     await keep(made, MEI, "tea")
@@ -70,7 +72,7 @@ async def test_the_box_unused_longest_is_closed_for_a_new_one(folder: Path, boxe
     await made.aclose()
 
 
-async def test_a_chat_without_code_has_no_box(folder: Path, boxes: Shelf) -> None:
+async def test_a_chat_without_code_has_no_box(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["Four.", fence("send_channel_message('4')"), "Five."])
     async with running_bot(folder, boxes, model, trigger=EARLY) as bot:
         assert await bot.ask("2+2?") == ["Four."]
@@ -96,7 +98,7 @@ async def test_a_plugin_that_opens_the_box_before_the_run_finds_the_uploads(
     await made.aclose()
 
 
-async def test_an_unchanged_box_leaves_no_saved_file(folder: Path, boxes: Shelf) -> None:
+async def test_an_unchanged_box_leaves_no_saved_file(folder: Path, boxes: BoxCache) -> None:
     made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
     kept = await made.open(LIN)
     await made.close(LIN, kept, changed=True)
@@ -105,7 +107,7 @@ async def test_an_unchanged_box_leaves_no_saved_file(folder: Path, boxes: Shelf)
 
 
 async def test_an_unreadable_archive_is_renamed_and_not_overwritten(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     saved = folder / LIN.file_name / "default.tar"
     saved.parent.mkdir(parents=True)
@@ -133,7 +135,7 @@ class TakenOver:
 
 @pytest.mark.parametrize("archive", [b"", b"no archive", b"\0" * 5000, b"x" * 511 + b"\xff" * 9000])
 async def test_an_invalid_archive_from_a_box_does_no_harm(
-    folder: Path, boxes: Shelf, archive: bytes
+    folder: Path, boxes: BoxCache, archive: bytes
 ) -> None:
     class Source:
         unavailable = ""
@@ -153,7 +155,7 @@ async def test_an_invalid_archive_from_a_box_does_no_harm(
 
 
 async def test_an_uploaded_picture_is_in_the_box_and_in_the_prompt(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     look = """\
 import os
@@ -177,7 +179,7 @@ except OSError:
         assert shown.mime == "image/jpeg"
 
 
-async def test_a_deleted_upload_does_no_harm(folder: Path, boxes: Shelf) -> None:
+async def test_a_deleted_upload_does_no_harm(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("send_channel_message('I cannot see it')")])
     async with running_bot(folder, boxes, model) as bot:
         gone = (Image(Media(path=str(folder / "gone.png"), size=10)),)

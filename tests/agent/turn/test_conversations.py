@@ -21,11 +21,11 @@ from nekro_core.llm.model import (
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.sandbox.box import Box, RunLimits
 from tests.agent.bot import GROUP, LIN, NoBoxes, fence, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.delivery.fakes import FakeAdapter
 
 
-async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("send_channel_message('hello ' + str(6 * 7))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("hi") == ["hello 42"]
@@ -61,7 +61,7 @@ async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: She
     ],
 )
 async def test_a_reply_is_run_as_code_or_sent_as_text(
-    folder: Path, boxes: Shelf, reply: str, said: list[str]
+    folder: Path, boxes: BoxCache, reply: str, said: list[str]
 ) -> None:
     model = ScriptedModel([reply])
     async with running_bot(folder, boxes, model) as bot:
@@ -69,7 +69,7 @@ async def test_a_reply_is_run_as_code_or_sent_as_text(
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_long_text_reply_is_sent_in_parts(folder: Path, boxes: Shelf) -> None:
+async def test_a_long_text_reply_is_sent_in_parts(folder: Path, boxes: BoxCache) -> None:
     words = " ".join(f"word{number}" for number in range(1500))
     async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         said = await bot.ask("hi")
@@ -77,7 +77,7 @@ async def test_a_long_text_reply_is_sent_in_parts(folder: Path, boxes: Shelf) ->
         assert " ".join(said).split() == words.split()
 
 
-async def test_a_huge_text_reply_is_sent_as_a_file(folder: Path, boxes: Shelf) -> None:
+async def test_a_huge_text_reply_is_sent_as_a_file(folder: Path, boxes: BoxCache) -> None:
     words = "word " * 39_000
     async with running_bot(folder, boxes, ScriptedModel([words])) as bot:
         beginning, file = await bot.ask("hi")
@@ -88,7 +88,7 @@ async def test_a_huge_text_reply_is_sent_as_a_file(folder: Path, boxes: Shelf) -
 
 
 async def test_a_huge_reply_on_a_platform_without_files_loses_its_middle(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     adapter = FakeAdapter(text_length=1000, alone=())
     async with running_bot(folder, boxes, ScriptedModel(["word " * 9000]), adapter=adapter) as bot:
@@ -97,7 +97,7 @@ async def test_a_huge_reply_on_a_platform_without_files_loses_its_middle(
 
 
 async def test_an_empty_reply_is_requested_again_and_garbage_is_sent_as_text(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])
     async with running_bot(folder, boxes, model) as bot:
@@ -109,7 +109,7 @@ async def test_an_empty_reply_is_requested_again_and_garbage_is_sent_as_text(
 
 
 async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
         [
@@ -123,7 +123,7 @@ async def test_printed_output_of_a_run_that_sent_nothing_opens_one_more_step(
 
 
 async def test_a_repair_step_shows_the_traceback_and_what_was_sent(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     wrong = "def f():\n    return {}['key']\n\nsend_channel_message('one')\nf()"
     model = ScriptedModel([fence(wrong), fence("send_channel_message('two')")])
@@ -137,7 +137,7 @@ async def test_a_repair_step_shows_the_traceback_and_what_was_sent(
 
 
 async def test_after_too_many_failing_repairs_the_chat_gets_a_sentence(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(lambda _: fence("1 / 0"))
     settings = AgentSettings.model_validate({"turn": {"max_repairs": 2}})
@@ -160,7 +160,7 @@ async def test_after_too_many_failing_repairs_the_chat_gets_a_sentence(
     ],
 )
 async def test_a_turn_that_repeats_itself_ends_at_its_limits(
-    folder: Path, boxes: Shelf, limits: dict[str, Any], stop: str, steps: int | None
+    folder: Path, boxes: BoxCache, limits: dict[str, Any], stop: str, steps: int | None
 ) -> None:
     pause = "import time\ntime.sleep(0.1)\n" if "max_seconds" in limits else ""
     again = "import random\nprint(random.random())"
@@ -179,7 +179,7 @@ async def test_a_turn_that_repeats_itself_ends_at_its_limits(
 
 
 @pytest.mark.parametrize("whose", ["chat", "user"])
-async def test_the_tokens_of_a_day_are_limited(folder: Path, boxes: Shelf, whose: str) -> None:
+async def test_the_tokens_of_a_day_are_limited(folder: Path, boxes: BoxCache, whose: str) -> None:
     model = ScriptedModel(lambda _: "word " * 1000)
     settings = AgentSettings.model_validate({"turn": {f"{whose}_tokens_a_day": 1500}})
     async with running_bot(folder, boxes, model, settings=settings) as bot:
@@ -191,7 +191,9 @@ async def test_the_tokens_of_a_day_are_limited(folder: Path, boxes: Shelf, whose
         assert "word" in (await bot.ask("Nekro?", GROUP, user="mei"))[0]
 
 
-async def test_an_endless_loop_is_stopped_and_the_model_is_told(folder: Path, boxes: Shelf) -> None:
+async def test_an_endless_loop_is_stopped_and_the_model_is_told(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([fence("while True: pass"), fence("send_channel_message('sorry')")])
     limits = RunLimits(seconds=2)
     async with running_bot(folder, boxes, model, run_limits=limits) as bot:
@@ -209,7 +211,7 @@ async def test_without_a_backend_the_chat_is_told_and_the_model_is_not_asked(fol
         assert (await bot.last_turn()).stop == "no_backend"
 
 
-async def test_the_model_is_asked_before_a_box_is_made(folder: Path, boxes: Shelf) -> None:
+async def test_the_model_is_asked_before_a_box_is_made(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("send_channel_message('a')")])
     asked: list[int] = []
 
@@ -237,7 +239,7 @@ async def test_the_model_is_asked_before_a_box_is_made(folder: Path, boxes: Shel
     ],
 )
 async def test_the_chat_gets_one_sentence_when_the_model_fails(
-    folder: Path, boxes: Shelf, error: ModelError, stop: str
+    folder: Path, boxes: BoxCache, error: ModelError, stop: str
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([error])) as bot:
         (said,) = await bot.ask("hi")
@@ -246,7 +248,7 @@ async def test_the_chat_gets_one_sentence_when_the_model_fails(
         assert (await bot.last_turn()).stop == stop
 
 
-async def test_a_bug_in_the_bot_ends_only_one_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_bug_in_the_bot_ends_only_one_turn(folder: Path, boxes: BoxCache) -> None:
     def script(_request: object) -> ScriptedReply:
         if len(model.requests) == 1:
             raise RuntimeError("a bug")
@@ -261,7 +263,7 @@ async def test_a_bug_in_the_bot_ends_only_one_turn(folder: Path, boxes: Shelf) -
         assert await bot.ask("hi") == ["fine again"]
 
 
-async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: Shelf) -> None:
+async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [
             fence("print(send_channel_message('maybe'))\n1 / 0"),
@@ -282,7 +284,7 @@ async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: Sh
         assert '+ unknown whether it arrived: "maybe"' in bot.prompt()
 
 
-async def test_files_of_a_box_outlive_it(folder: Path, boxes: Shelf) -> None:
+async def test_files_of_a_box_outlive_it(folder: Path, boxes: BoxCache) -> None:
     write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
     read = fence("send_channel_message(open('/app/shared/note.txt').read())")
     async with running_bot(folder, boxes, ScriptedModel([write])) as bot:
@@ -291,7 +293,7 @@ async def test_files_of_a_box_outlive_it(folder: Path, boxes: Shelf) -> None:
         assert await bot.ask("what was it?") == ["milk"]
 
 
-async def test_two_chats_have_separate_boxes(folder: Path, boxes: Shelf) -> None:
+async def test_two_chats_have_separate_boxes(folder: Path, boxes: BoxCache) -> None:
     write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
     look = fence("import os\nsend_channel_message(str(os.listdir('/home/user')))")
     async with running_bot(folder, boxes, ScriptedModel([write, look])) as bot:
@@ -299,7 +301,7 @@ async def test_two_chats_have_separate_boxes(folder: Path, boxes: Shelf) -> None
         assert await bot.ask("look", GROUP, to_bot=True) == ["[]"]
 
 
-async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: BoxCache) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\n"
         while not bot.said():
@@ -317,7 +319,7 @@ async def test_a_box_that_dies_is_replaced_within_the_turn(folder: Path, boxes: 
 
 
 async def test_a_small_model_gets_the_short_prompt_and_answers_in_bare_code(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
     model = ScriptedModel(['send_channel_message("hi")'], profile=profile)

@@ -16,7 +16,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import LIN, fence, running_bot, text_of
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.delivery.fakes import message
 from tests.delivery.outbound.killed_processes import watched
 from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platform
@@ -34,7 +34,7 @@ async def book_a_table(_ctx: AgentCtx, people: int) -> str:
 
 
 async def test_the_model_is_told_of_calls_before_a_crash(
-    folder: Path, boxes: Shelf, tmp_path: Path
+    folder: Path, boxes: BoxCache, tmp_path: Path
 ) -> None:
     code = "print(book_a_table(people=2))\nbook_a_table(people=7)"
     tools = [book_a_table]
@@ -77,7 +77,7 @@ def one_answer(request: ChatRequest) -> str:
     return fence("\n".join(lines) or "pass")
 
 
-async def answered(folder: Path, boxes: Shelf, shows: list[PlatformMessage]) -> Platform:
+async def answered(folder: Path, boxes: BoxCache, shows: list[PlatformMessage]) -> Platform:
     """Start the next process. Returns the platform when the process has nothing more to do."""
     platform = Platform(shows=[*shows])
     model = ScriptedModel(one_answer)
@@ -95,7 +95,7 @@ async def answered(folder: Path, boxes: Shelf, shows: list[PlatformMessage]) -> 
 
 @pytest.mark.parametrize("tries", [2, pytest.param(12, marks=pytest.mark.long)])
 async def test_a_kill_at_any_moment_of_a_turn_leads_to_one_answer(
-    folder: Path, boxes: Shelf, tmp_path: Path, tries: int
+    folder: Path, boxes: BoxCache, tmp_path: Path, tries: int
 ) -> None:
     platform = Platform()
     model = ScriptedModel(one_answer)
@@ -123,7 +123,7 @@ async def test_a_kill_at_any_moment_of_a_turn_leads_to_one_answer(
 
 
 async def test_a_question_after_a_turn_that_is_given_up_is_answered(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     # This bot waits 60 seconds for more text, so that it starts no turn itself.
     waits = TriggerSettings(debounce_s=60)

@@ -139,7 +139,7 @@ def test_a_call_is_written_as_people_read_it() -> None:
     ]
 
 
-class Way:
+class RecordingSender:
     """An outgoing channel that records what is sent."""
 
     def __init__(self) -> None:
@@ -151,30 +151,30 @@ class Way:
 
 
 async def test_when_a_call_ends_without_sending_the_next_one_sends() -> None:
-    way = Way()
-    order = SendOrder(way, 3, patience_s=600)
+    sender = RecordingSender()
+    order = SendOrder(sender, 3, patience_s=600)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(order.of(2).send, LIN, (Text("last"),))
         tasks.start_soon(order.of(1).send, LIN, (Text("second"),))
         for _ in range(5):  # until both wait
             await anyio.lowlevel.checkpoint()
-        assert way.left == []
+        assert sender.left == []
         order.over(0)
-    assert way.left == ["second", "last"]
+    assert sender.left == ["second", "last"]
 
 
 async def test_a_send_waits_a_limited_time_for_the_call_before_it() -> None:
-    way = Way()
-    order = SendOrder(way, 2, patience_s=0.01)
+    sender = RecordingSender()
+    order = SendOrder(sender, 2, patience_s=0.01)
     await order.of(1).send(LIN, (Text("one moment"),))
-    assert way.left == ["one moment"]
+    assert sender.left == ["one moment"]
 
 
 def context() -> AgentCtx:
     """A context whose only working service is the outgoing channel."""
     nothing_else: Any = None
     services = Services(
-        outgoing=Way(),
+        outgoing=RecordingSender(),
         journal=nothing_else,
         media=nothing_else,
         plugin_data=nothing_else,

@@ -21,7 +21,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.limits import Limits
 from nekro_core.policy.settings import TurnSettings
 from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, kind_of, running_bot, text_of
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say
 from tests.agent.turn.test_tool_kinds import TOOLS
 
@@ -33,7 +33,7 @@ async def recorded(bot: Bot) -> list[Any]:
     return [each for run in runs for each in await bot.store.runs.calls(run.run_id)]
 
 
-async def test_text_without_calls_is_the_answer(folder: Path, boxes: Shelf) -> None:
+async def test_text_without_calls_is_the_answer(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["Four."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("2+2?") == ["Four."]
@@ -48,7 +48,7 @@ async def test_text_without_calls_is_the_answer(folder: Path, boxes: Shelf) -> N
 
 
 async def test_a_result_reaches_the_next_step_and_a_send_ends_the_turn(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([calls(call("add", "c1", first=2, second=3)), say("5")])
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
@@ -74,7 +74,7 @@ async def test_a_result_reaches_the_next_step_and_a_send_ends_the_turn(
     assert [message.role for message in second.messages] == ["system", "user", "assistant", "tool"]
 
 
-async def test_calls_of_one_reply_run_at_one_time(folder: Path, boxes: Shelf) -> None:
+async def test_calls_of_one_reply_run_at_one_time(folder: Path, boxes: BoxCache) -> None:
     met = anyio.Event()
 
     async def wait(_ctx: AgentCtx) -> str:
@@ -93,7 +93,7 @@ async def test_calls_of_one_reply_run_at_one_time(folder: Path, boxes: Shelf) ->
     assert results_of(model.requests[1]) == {"id_wait": "met", "id_come": "came"}
 
 
-async def test_the_number_of_calls_at_one_time_is_limited(folder: Path, boxes: Shelf) -> None:
+async def test_the_number_of_calls_at_one_time_is_limited(folder: Path, boxes: BoxCache) -> None:
     running, most = 0, 0
 
     async def work(_ctx: AgentCtx) -> str:
@@ -115,7 +115,7 @@ async def test_the_number_of_calls_at_one_time_is_limited(folder: Path, boxes: S
 
 
 async def test_messages_of_one_reply_are_sent_in_the_order_of_its_calls(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async def slow(_ctx: AgentCtx, text: str) -> str:
         """Say something after a while."""
@@ -129,7 +129,7 @@ async def test_messages_of_one_reply_are_sent_in_the_order_of_its_calls(
         assert await bot.ask("count") == ["one", "two"]
 
 
-async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: Shelf) -> None:
+async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: BoxCache) -> None:
     made = [
         call("set_note", text="tea at four"),
         call("search", query="cats"),
@@ -167,7 +167,7 @@ async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: Shelf) ->
 
 
 async def test_the_run_of_a_text_answer_records_the_calls_before_it(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([calls(call("add", first=1, second=1)), "Two."])
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
@@ -178,7 +178,7 @@ async def test_the_run_of_a_text_answer_records_the_calls_before_it(
         assert (run.code, run.stop) == ("add(first=1, second=1)", "said")
 
 
-async def test_text_beside_calls_is_sent_before_them(folder: Path, boxes: Shelf) -> None:
+async def test_text_beside_calls_is_sent_before_them(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [
             calls(call("add", first=1, second=1), prose="Let me add that."),
@@ -194,14 +194,14 @@ async def test_text_beside_calls_is_sent_before_them(folder: Path, boxes: Shelf)
     assert 'sent: "Let me add that."' in text_of(model.requests[1], from_message=-1)
 
 
-async def test_text_that_a_call_also_sends_is_sent_once(folder: Path, boxes: Shelf) -> None:
+async def test_text_that_a_call_also_sends_is_sent_once(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([calls(call("send_channel_message", text="Two. "), prose="Two.")])
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=TOOLS_MODE) as bot:
         assert await bot.ask("1+1?") == ["Two. "]
 
 
 async def test_the_result_of_a_function_that_sent_a_message_is_read(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async def search(_ctx: AgentCtx) -> list[str]:
         """Search."""
@@ -213,7 +213,7 @@ async def test_the_result_of_a_function_that_sent_a_message_is_read(
         assert await bot.ask("what is there?") == ["One moment", "a and b"]
 
 
-async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes: Shelf) -> None:
+async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes: BoxCache) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""
@@ -229,7 +229,7 @@ async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes
 
 
 async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     thought = ScriptedAnswer(reason="length")
     model = ScriptedModel([thought, "Here."])
@@ -238,7 +238,7 @@ async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
     assert "reached its limit of length" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_a_message_during_a_turn_reaches_its_next_step(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_during_a_turn_reaches_its_next_step(folder: Path, boxes: BoxCache) -> None:
     async def slow(_ctx: AgentCtx) -> str:
         """Take a while, in which somebody writes."""
         await bot.say("and cats?")
@@ -254,7 +254,7 @@ async def test_a_message_during_a_turn_reaches_its_next_step(folder: Path, boxes
 
 
 async def test_stop_ends_running_handlers_and_each_call_is_recorded_once(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     begun, cancelled = anyio.Event(), anyio.Event()
 
@@ -285,7 +285,7 @@ async def test_stop_ends_running_handlers_and_each_call_is_recorded_once(
     assert len(model.requests) == 1
 
 
-async def test_the_time_limit_of_the_turn_ends_handlers_too(folder: Path, boxes: Shelf) -> None:
+async def test_the_time_limit_of_the_turn_ends_handlers_too(folder: Path, boxes: BoxCache) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_seconds=2.5))
 
     async def endless(_ctx: AgentCtx) -> str:
@@ -301,7 +301,7 @@ async def test_the_time_limit_of_the_turn_ends_handlers_too(folder: Path, boxes:
         assert [each.name for each in await recorded(bot)] == ["endless"]
 
 
-async def test_a_turn_whose_model_repeats_itself_ends(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_whose_model_repeats_itself_ends(folder: Path, boxes: BoxCache) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_steps=3))
     model = ScriptedModel(lambda _: calls(call("add", first=1, second=1)))
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=settings) as bot:
@@ -310,7 +310,7 @@ async def test_a_turn_whose_model_repeats_itself_ends(folder: Path, boxes: Shelf
         assert len(await recorded(bot)) == 3
 
 
-async def test_a_turn_whose_calls_all_fail_ends(folder: Path, boxes: Shelf) -> None:
+async def test_a_turn_whose_calls_all_fail_ends(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(lambda _: calls(call("nowhere")))
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         await bot.ask("go")
@@ -319,7 +319,7 @@ async def test_a_turn_whose_calls_all_fail_ends(folder: Path, boxes: Shelf) -> N
 
 
 async def test_a_long_result_loses_its_middle_and_the_box_has_all_of_it(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(result_chars=1000))
 
@@ -349,7 +349,7 @@ async def test_a_long_result_loses_its_middle_and_the_box_has_all_of_it(
 
 
 async def test_returned_bytes_become_a_file_in_the_box_for_later_calls(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async def draw(_ctx: AgentCtx) -> bytes:
         """Draw."""
@@ -375,7 +375,7 @@ async def test_returned_bytes_become_a_file_in_the_box_for_later_calls(
     assert results["id_show"] == b"\x89PNG".hex()
 
 
-async def test_uploads_are_in_the_box_when_a_call_reads_them(folder: Path, boxes: Shelf) -> None:
+async def test_uploads_are_in_the_box_when_a_call_reads_them(folder: Path, boxes: BoxCache) -> None:
     async def size(_ctx: AgentCtx, path: str) -> int:
         """Count a file's bytes."""
         return len(await _ctx.fs.read(path))
@@ -409,7 +409,7 @@ async def test_tools_work_on_a_machine_without_boxes(folder: Path) -> None:
 
 
 async def test_of_a_reply_that_breaks_off_the_complete_calls_run(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     class Breaking(ScriptedModel):
         """A model whose first reply breaks off in its second call."""
@@ -431,7 +431,7 @@ async def test_of_a_reply_that_breaks_off_the_complete_calls_run(
 
 
 async def test_an_empty_reply_before_any_answer_is_requested_again_once(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([NOTHING, "Here."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
@@ -439,7 +439,7 @@ async def test_an_empty_reply_before_any_answer_is_requested_again_once(
     assert "nobody has got an answer" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: Shelf) -> None:
+async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: BoxCache) -> None:
     def script(request: ChatRequest) -> ScriptedReply:
         return "By words." if request.functions else fence("send_channel_message('By code.')")
 
@@ -449,7 +449,7 @@ async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: Shelf) -> No
         assert await bot.ask("hello, Nekro", GROUP) == ["By words."]
 
 
-async def test_a_model_without_function_calls_writes_code(folder: Path, boxes: Shelf) -> None:
+async def test_a_model_without_function_calls_writes_code(folder: Path, boxes: BoxCache) -> None:
     profile = ModelProfile(name="plain")
     model = ScriptedModel([fence("send_channel_message('By code.')")], profile=profile)
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
@@ -457,7 +457,7 @@ async def test_a_model_without_function_calls_writes_code(folder: Path, boxes: S
 
 
 async def test_a_turn_interrupted_by_a_crash_is_resumed_and_sends_nothing_twice(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     began = anyio.Event()
 
@@ -488,7 +488,7 @@ async def test_a_turn_interrupted_by_a_crash_is_resumed_and_sends_nothing_twice(
     assert "People got this from you already" in text_of(again.requests[0])
 
 
-async def test_old_results_are_shortened_to_fit_the_prompt(folder: Path, boxes: Shelf) -> None:
+async def test_old_results_are_shortened_to_fit_the_prompt(folder: Path, boxes: BoxCache) -> None:
     async def long(_ctx: AgentCtx, number: int) -> str:
         """Tell much."""
         return f"{number}: " + "many words " * 2000
@@ -505,7 +505,7 @@ async def test_old_results_are_shortened_to_fit_the_prompt(folder: Path, boxes: 
 
 
 async def test_text_that_cannot_be_encoded_does_not_end_the_turn(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     """The texts contain a lone surrogate and a zero-width character."""
 
@@ -522,7 +522,7 @@ async def test_text_that_cannot_be_encoded_does_not_end_the_turn(
     assert "\\u200b" in results_of(model.requests[1])["1"]
 
 
-async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes: BoxCache) -> None:
     meters: list[object] = []
 
     async def think(_ctx: AgentCtx) -> str:
@@ -537,7 +537,9 @@ async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes
     assert isinstance(meter, Limits)
 
 
-async def test_the_value_of_a_call_that_sent_a_message_is_read(folder: Path, boxes: Shelf) -> None:
+async def test_the_value_of_a_call_that_sent_a_message_is_read(
+    folder: Path, boxes: BoxCache
+) -> None:
     async def roll(_ctx: AgentCtx) -> int:
         """Roll."""
         await _ctx.send_text("3 + 2")

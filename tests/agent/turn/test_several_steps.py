@@ -9,10 +9,10 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.sandbox.box import RunLimits
 from tests.agent.bot import fence, kind_of, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 
 
-async def test_output_after_a_send_opens_another_step(folder: Path, boxes: Shelf) -> None:
+async def test_output_after_a_send_opens_another_step(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [
             fence("send_channel_message('One moment')\nprint('found', 6 * 7)"),
@@ -27,7 +27,7 @@ async def test_output_after_a_send_opens_another_step(folder: Path, boxes: Shelf
 
 
 async def test_output_before_the_last_send_opens_no_further_step(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("print('working')\nsend_channel_message('done')")])
     async with running_bot(folder, boxes, model) as bot:
@@ -37,21 +37,21 @@ async def test_output_before_the_last_send_opens_no_further_step(
         assert (run.stop, run.output) == ("finished", "working\n")
 
 
-async def test_the_value_of_a_last_expression_is_shown(folder: Path, boxes: Shelf) -> None:
+async def test_the_value_of_a_last_expression_is_shown(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("x = 20\nx + 1"), fence("send_channel_message(str(x * 2))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["40"]
         assert "[output] printed by your code:\n> 21" in bot.prompt()
 
 
-async def test_a_send_as_the_last_expression_ends_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_a_send_as_the_last_expression_ends_the_turn(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("send_channel_message('a')")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["a"]
         assert len(model.requests) == 1
 
 
-async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(lambda _: fence("send_channel_message('a')\nprint('b')"))
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["a", "a"]
@@ -60,7 +60,7 @@ async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes:
 
 
 async def test_the_chat_is_told_when_repeated_output_ends_the_turn_unanswered(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(lambda _: fence("print('b')"))
     async with running_bot(folder, boxes, model) as bot:
@@ -70,7 +70,7 @@ async def test_the_chat_is_told_when_repeated_output_ends_the_turn_unanswered(
         assert (await bot.last_turn()).stop == "same_output"
 
 
-async def test_variables_last_as_long_as_the_turn(folder: Path, boxes: Shelf) -> None:
+async def test_variables_last_as_long_as_the_turn(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [
             fence("import math\nx = 6\ndef double(n):\n    return n * 2\nprint(x)"),
@@ -86,7 +86,7 @@ async def test_variables_last_as_long_as_the_turn(folder: Path, boxes: Shelf) ->
         assert "> False" in bot.prompt()  # the next turn gets a new interpreter
 
 
-async def test_variables_survive_a_call_that_ends_the_run(folder: Path, boxes: Shelf) -> None:
+async def test_variables_survive_a_call_that_ends_the_run(folder: Path, boxes: BoxCache) -> None:
     @kind_of("agent")
     async def look_up(_ctx: AgentCtx) -> str:
         """Look."""
@@ -99,7 +99,7 @@ async def test_variables_survive_a_call_that_ends_the_run(folder: Path, boxes: S
         assert await bot.ask("?") == ["42"]
 
 
-async def test_the_model_is_told_when_its_variables_are_lost(folder: Path, boxes: Shelf) -> None:
+async def test_the_model_is_told_when_its_variables_are_lost(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [fence("x = 1\nimport os\nos._exit(3)"), fence("send_channel_message('sorry')")]
     )
@@ -109,7 +109,7 @@ async def test_the_model_is_told_when_its_variables_are_lost(folder: Path, boxes
 
 
 async def test_a_run_with_output_to_show_does_not_count_as_answered(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('One moment')\nprint('found')"), "It is 42"])
     async with running_bot(folder, boxes, model) as bot:
@@ -122,7 +122,7 @@ async def test_a_run_with_output_to_show_does_not_count_as_answered(
 
 
 async def test_other_code_with_the_same_output_gets_one_note_and_then_ends_the_turn(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
         [
@@ -142,7 +142,7 @@ async def test_other_code_with_the_same_output_gets_one_note_and_then_ends_the_t
         assert (await bot.last_turn()).stop == "same_output"
 
 
-async def test_code_without_output_and_sends_gets_one_note(folder: Path, boxes: Shelf) -> None:
+async def test_code_without_output_and_sends_gets_one_note(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("x = 6 * 7"), fence("send_channel_message(str(x))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["42"]
@@ -155,14 +155,14 @@ async def test_code_without_output_and_sends_gets_one_note(folder: Path, boxes: 
 
 
 @pytest.mark.parametrize("reply", [fence("pass"), fence("# nothing to say")])
-async def test_a_reply_of_pass_sends_nothing(folder: Path, boxes: Shelf, reply: str) -> None:
+async def test_a_reply_of_pass_sends_nothing(folder: Path, boxes: BoxCache, reply: str) -> None:
     model = ScriptedModel([reply])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("thanks!") == []
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_recorded_behavior_counts_as_an_answer(folder: Path, boxes: Shelf) -> None:
+async def test_a_recorded_behavior_counts_as_an_answer(folder: Path, boxes: BoxCache) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""
@@ -175,7 +175,7 @@ async def test_a_recorded_behavior_counts_as_an_answer(folder: Path, boxes: Shel
 
 
 async def test_the_model_is_told_that_text_beside_code_was_not_sent(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(["The answer is\n" + fence("print(42)"), "The answer is 42."])
     async with running_bot(folder, boxes, model) as bot:

@@ -12,7 +12,7 @@ from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.sandbox.box import RunLimits
 from tests.agent.bot import GROUP, fence, kind_of, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.delivery.fakes import FakeAdapter
 
 
@@ -32,7 +32,9 @@ class Watched(FakeAdapter):
         return Receipt(state=DeliveryState.SENT, message_id=delivery.delivery_id)
 
 
-async def test_a_message_is_sent_before_the_model_has_finished(folder: Path, boxes: Shelf) -> None:
+async def test_a_message_is_sent_before_the_model_has_finished(
+    folder: Path, boxes: BoxCache
+) -> None:
     platform = Watched()
     order: list[str] = []
 
@@ -53,7 +55,7 @@ async def test_a_message_is_sent_before_the_model_has_finished(folder: Path, box
 
 
 async def test_without_streaming_code_runs_when_the_reply_is_complete(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     platform = Watched()
 
@@ -69,7 +71,9 @@ async def test_without_streaming_code_runs_when_the_reply_is_complete(
         assert await bot.ask("go") == ["first", "second"]
 
 
-async def test_an_error_closes_the_request_and_keeps_the_tail(folder: Path, boxes: Shelf) -> None:
+async def test_an_error_closes_the_request_and_keeps_the_tail(
+    folder: Path, boxes: BoxCache
+) -> None:
     cut = anyio.Event()
 
     async def reply() -> AsyncIterator[str]:
@@ -99,7 +103,7 @@ async def think(_ctx: AgentCtx) -> str:
     return "thought"
 
 
-async def test_an_agent_call_closes_the_request(folder: Path, boxes: Shelf) -> None:
+async def test_an_agent_call_closes_the_request(folder: Path, boxes: BoxCache) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nthink()\n"
         await anyio.sleep_forever()
@@ -110,7 +114,7 @@ async def test_an_agent_call_closes_the_request(folder: Path, boxes: Shelf) -> N
         assert await bot.ask("go") == ["ok"]
 
 
-async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: Shelf) -> None:
+async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [ScriptedAnswer(chunks=["```\nx = 1\n", 2.2, "send_channel_message('ok')\n```"])]
     )
@@ -120,7 +124,7 @@ async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes
 
 
 async def test_of_a_reply_that_breaks_off_the_complete_statements_run(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     broken = ScriptedAnswer(
         chunks=["```python\nsend_channel_message('a')\nsend_channel_", ReplyBroken("reset")]
@@ -132,7 +136,7 @@ async def test_of_a_reply_that_breaks_off_the_complete_statements_run(
         assert '+ sent: "a"' in bot.prompt()
 
 
-async def test_a_text_reply_that_breaks_off_says_so(folder: Path, boxes: Shelf) -> None:
+async def test_a_text_reply_that_breaks_off_says_so(folder: Path, boxes: BoxCache) -> None:
     replies = [
         ScriptedAnswer(chunks=["Once upon a", ReplyBroken("reset")]),
         ScriptedAnswer(chunks=["从前有一个"], reason="length"),
@@ -148,7 +152,7 @@ async def test_a_text_reply_that_breaks_off_says_so(folder: Path, boxes: Shelf) 
 
 
 async def test_a_reply_cut_at_its_token_limit_does_not_run_half_a_statement(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     cut = ScriptedAnswer(chunks=["```python\nx = 1\nsend_channel_message('no'"], reason="length")
     bad = ScriptedAnswer(chunks=["```python\nx = 1\nsend_channel_message('no')"], reason="length")

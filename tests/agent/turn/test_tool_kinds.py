@@ -11,7 +11,7 @@ from nekro_core.llm.model import ImagePart, ModelProfile, TextPart
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from tests.agent.bot import fence, kind_of, running_bot, text_of
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.pictures import PNG_URL
 
 
@@ -63,7 +63,7 @@ TOOLS = [add, set_note, search, look, wrong_type, raises, hangs]
 
 
 async def test_a_tool_returns_its_value_to_the_code_and_opens_no_step(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message(str(add(2, second=3)['sum']))")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -80,7 +80,7 @@ async def test_a_tool_returns_its_value_to_the_code_and_opens_no_step(
 
 
 async def test_a_behavior_returns_its_text_and_records_it_and_opens_no_step(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message(set_note('tea at four'))"), fence("pass")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -95,7 +95,7 @@ async def test_a_behavior_returns_its_text_and_records_it_and_opens_no_step(
         assert "> noted: tea at four" in bot.prompt()
 
 
-async def test_the_next_step_shows_what_a_behavior_recorded(folder: Path, boxes: Shelf) -> None:
+async def test_the_next_step_shows_what_a_behavior_recorded(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("set_note('tea')\nprint(1)"), fence("send_channel_message('ok')")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
         assert await bot.ask("note tea") == ["ok"]
@@ -105,7 +105,7 @@ async def test_the_next_step_shows_what_a_behavior_recorded(folder: Path, boxes:
 
 
 async def test_an_agent_ends_the_run_and_opens_a_new_step_at_once(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
         [
@@ -130,7 +130,7 @@ async def test_an_agent_ends_the_run_and_opens_a_new_step_at_once(
 
 
 async def test_code_that_catches_everything_cannot_survive_an_agent_call(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     stubborn = """\
 import sys, signal
@@ -156,7 +156,7 @@ send_channel_message('I live')
 
 
 async def test_a_multimodal_agent_shows_its_parts_to_a_model_that_sees(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("look()"), fence("send_channel_message('a dot')")])
     async with running_bot(folder, boxes, model, tools=TOOLS) as bot:
@@ -167,7 +167,7 @@ async def test_a_multimodal_agent_shows_its_parts_to_a_model_that_sees(
         assert parts[1].mime == "image/png"
 
 
-async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: Shelf) -> None:
+async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: BoxCache) -> None:
     blind = ModelProfile(name="blind")
     script = [fence("look()"), fence("send_channel_message('?')")]
     model = ScriptedModel(script, profile=blind)
@@ -189,7 +189,7 @@ async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: 
     ],
 )
 async def test_a_failing_call_raises_a_tool_error_with_the_hosts_text(
-    folder: Path, boxes: Shelf, code: str, told: str
+    folder: Path, boxes: BoxCache, code: str, told: str
 ) -> None:
     caught = f"try:\n    {code}\nexcept ToolError as error:\n    send_channel_message(str(error))"
     model = ScriptedModel([fence(caught)])
@@ -203,7 +203,7 @@ async def test_a_failing_call_raises_a_tool_error_with_the_hosts_text(
         assert told in first.outcome
 
 
-async def test_an_uncaught_tool_error_opens_a_repair_step(folder: Path, boxes: Shelf) -> None:
+async def test_an_uncaught_tool_error_opens_a_repair_step(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(
         [
             fence("send_channel_message('wait')\n\nadd(1)\nsend_channel_message('never')"),
@@ -221,7 +221,7 @@ async def test_an_uncaught_tool_error_opens_a_repair_step(folder: Path, boxes: S
 
 
 async def test_the_asking_person_comes_from_the_host_and_never_from_arguments(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('hi')")])
     async with running_bot(folder, boxes, model) as bot:

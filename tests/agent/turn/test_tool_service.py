@@ -12,7 +12,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.content import ImageContent, TextContent
 from tests.agent.bot import LIN, kind_of, running_bot
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.native import NOTHING
 from tests.agent.turn.test_tool_kinds import TOOLS, look
 
@@ -43,7 +43,7 @@ def text_of(answer: Any) -> str:
 
 
 async def test_without_a_chat_only_box_tools_and_tools_that_need_no_chat_are_listed(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([NOTHING])
     async with running_bot(folder, boxes, model, tools=[*TOOLS, double, think]) as bot:
@@ -61,7 +61,7 @@ async def test_without_a_chat_only_box_tools_and_tools_that_need_no_chat_are_lis
 
 
 async def test_calls_without_a_chat_use_another_box_than_the_chat(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
         service = AgentToolService(bot.services)
@@ -73,7 +73,7 @@ async def test_calls_without_a_chat_use_another_box_than_the_chat(
         assert "not_found" in text_of(missing)
 
 
-async def test_calls_in_a_chat_are_recorded(folder: Path, boxes: Shelf) -> None:
+async def test_calls_in_a_chat_are_recorded(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=TOOLS) as bot:
         service = AgentToolService(bot.services)
         said = await service.call(LIN, "send_channel_message", {"text": "hello"})
@@ -90,7 +90,7 @@ async def test_calls_in_a_chat_are_recorded(folder: Path, boxes: Shelf) -> None:
         assert "expected int" in text_of(wrong)
 
 
-async def test_a_picture_is_returned_as_image_content(folder: Path, boxes: Shelf) -> None:
+async def test_a_picture_is_returned_as_image_content(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING]), tools=[look]) as bot:
         words, picture = (await AgentToolService(bot.services).call(LIN, "look", {})).content
         assert words == TextContent("here it is")
@@ -98,7 +98,7 @@ async def test_a_picture_is_returned_as_image_content(folder: Path, boxes: Shelf
         assert picture.mime == "image/png"
 
 
-async def test_a_cancelled_call_ends_its_handler(folder: Path, boxes: Shelf) -> None:
+async def test_a_cancelled_call_ends_its_handler(folder: Path, boxes: BoxCache) -> None:
     begun = anyio.Event()
     runs: list[str] = []
 
@@ -121,7 +121,7 @@ async def test_a_cancelled_call_ends_its_handler(folder: Path, boxes: Shelf) -> 
         assert len(await bot.store.runs.calls(runs[0])) == 1
 
 
-async def test_calls_on_boxes_are_recorded_too(folder: Path, boxes: Shelf) -> None:
+async def test_calls_on_boxes_are_recorded_too(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
         await AgentToolService(bot.services).call(None, "shell", {"command": "exit 3"})
     async with aiosqlite.connect(folder / "nekro.sqlite3") as database:

@@ -12,7 +12,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LIN, Bot, answer, running_bot, text_of, until
-from tests.agent.conftest import Shelf
+from tests.agent.conftest import BoxCache
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
 from tests.agent.session.test_store_trouble import unwritable
 
@@ -41,7 +41,7 @@ class RunReader:
 
 
 async def test_no_call_of_code_is_carried_out_before_its_run_is_stored(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     """The code starts at once. Its first call arrives while the store cannot write."""
     reader, bots, order = RunReader(folder), list[Bot](), list[str]()
@@ -69,7 +69,7 @@ async def test_no_call_of_code_is_carried_out_before_its_run_is_stored(
 
 
 async def test_no_native_call_is_carried_out_before_its_run_is_stored(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     reader = RunReader(folder)
     model = ScriptedModel([calls(call("act", "1"), call("act", "2")), NOTHING, "well"])
@@ -79,7 +79,7 @@ async def test_no_native_call_is_carried_out_before_its_run_is_stored(
 
 
 async def test_a_step_is_prepared_again_if_the_history_has_changed(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     """A system line starts no turn, so the step that was prepared before it would be used."""
     model = ScriptedModel([answer("well")])
@@ -96,7 +96,7 @@ async def test_a_step_is_prepared_again_if_the_history_has_changed(
 
 
 async def test_a_small_model_sees_each_message_of_this_turn_once(
-    folder: Path, boxes: Shelf
+    folder: Path, boxes: BoxCache
 ) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
     code = "send_channel_message('the answer is nine')\nprint('more')"

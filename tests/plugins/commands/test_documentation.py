@@ -36,7 +36,7 @@ async def test_the_pages_library_plugin_works(tmp_path: Path) -> None:
     async with (
         talk_with(settings, tmp_path, registrars=registrars) as chat,
         httpx.AsyncClient(transport=httpx.ASGITransport(pages), base_url="http://bot") as browser,
-        httpx.AsyncClient(transport=httpx.ASGITransport(hooks), base_url="http://bot") as door,
+        httpx.AsyncClient(transport=httpx.ASGITransport(hooks), base_url="http://bot") as client,
     ):
         (info,) = chat.plugins.plugins()
         assert info.problems == ()
@@ -52,7 +52,7 @@ async def test_the_pages_library_plugin_works(tmp_path: Path) -> None:
         assert await chat.say("1", replies=2) == ["One moment ...", "1 books are gone."]
         assert await chat.say("/shelf clear", by="10003") == ["You may not use /shelf clear."]
         address = info.addresses[1].removeprefix("/api/webhook")
-        assert (await door.post(address, json={"title": "Genji"})).json() == {"thanks": True}
+        assert (await client.post(address, json={"title": "Genji"})).json() == {"thanks": True}
         assert chat.texts[-1] == "'Genji' is back."
         assert [text for _, text, _ in chat.world.journal.notes] == [
             "'Genji' is restored, in blue."

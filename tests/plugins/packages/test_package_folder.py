@@ -28,45 +28,48 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, index: Path) -> PackageFolder:
+def packages(tmp_path: Path, index: Path) -> PackageFolder:
     return PackageFolder(tmp_path / "data")
 
 
 @pytest.mark.long
-def test_the_package_folder_is_last_on_the_path(shelf: PackageFolder) -> None:
-    assert not shelf.has(parse_requirement("nk_low"))
-    assert shelf.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
-    assert shelf.has(parse_requirement("nk_low>1"))
-    assert shelf.has(parse_requirement("pydantic>=2"))
-    assert not shelf.has(parse_requirement("nk_low<2"))
-    assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"]}
+def test_the_package_folder_is_last_on_the_path(packages: PackageFolder) -> None:
+    assert not packages.has(parse_requirement("nk_low"))
+    assert packages.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
+    assert packages.has(parse_requirement("nk_low>1"))
+    assert packages.has(parse_requirement("pydantic>=2"))
+    assert not packages.has(parse_requirement("nk_low<2"))
+    assert packages.needs == {"ann.a": ["nk_low", "pydantic>=2"]}
     before = list(sys.path)
-    with shelf.on_path():
+    with packages.on_path():
         assert sys.path[:-1] == before
         assert sorted(path.name for path in Path(sys.path[-1]).glob("*.py")) == ["nk_low.py"]
     assert sys.path == before
 
 
 def test_an_unreadable_package_list_does_not_stop_the_bot(tmp_path: Path) -> None:
-    shelf = PackageFolder(tmp_path)
+    packages = PackageFolder(tmp_path)
     (tmp_path / "plugin_packages").mkdir()
     (tmp_path / "plugin_packages" / "shelf.json").write_text("{")
     before = list(sys.path)
-    with shelf.on_path():
+    with packages.on_path():
         assert sys.path == before
     with pytest.raises(PackagesRefused, match="remove the folder"):
-        shelf.ensure("ann.a", needs("ann.a", "httpx"))
+        packages.ensure("ann.a", needs("ann.a", "httpx"))
 
 
 @pytest.mark.long
 def test_plugins_share_one_copy_and_the_bots_packages_are_not_copied(
-    shelf: PackageFolder, tmp_path: Path
+    packages: PackageFolder, tmp_path: Path
 ) -> None:
-    assert shelf.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
-    assert shelf.ensure("bob.b", needs("bob.b", "nk_high")) == {"nk-high": "1.0", "nk-low": "1.0"}
-    assert shelf.needs == {"ann.a": ["nk_low", "pydantic>=2"], "bob.b": ["nk_high"]}
+    assert packages.ensure("ann.a", needs("ann.a", "nk_low", "pydantic>=2")) == {"nk-low": "2.0"}
+    assert packages.ensure("bob.b", needs("bob.b", "nk_high")) == {
+        "nk-high": "1.0",
+        "nk-low": "1.0",
+    }
+    assert packages.needs == {"ann.a": ["nk_low", "pydantic>=2"], "bob.b": ["nk_high"]}
     before = list(sys.path)
-    with shelf.on_path():
+    with packages.on_path():
         (added,) = [path for path in sys.path if path not in before]
         assert sys.path[-1] == added
         low = importlib.import_module("nk_low")
@@ -77,21 +80,21 @@ def test_plugins_share_one_copy_and_the_bots_packages_are_not_copied(
         }
         # Another process removes a plugin. The imported version stays, and this is reported.
         PackageFolder(tmp_path / "data").forget("bob.b")
-        (stale,) = shelf.refresh()
+        (stale,) = packages.refresh()
         assert str(stale) == "nk-low 1.0 runs, 2.0 is there: it changes at the next start"
         assert importlib.import_module("nk_low") is low
-        shelf.forget("ann.a")
-        assert shelf.held == {}
+        packages.forget("ann.a")
+        assert packages.held == {}
     assert sys.path == before
-    with shelf.on_path():
+    with packages.on_path():
         assert sys.path == before
         assert list((tmp_path / "data" / "plugin_packages").glob("[0-9]*")) == []
     del sys.modules["nk_low"]
 
 
 @pytest.mark.long
-def test_conflicting_requirements_are_refused_with_both_requesters(shelf: PackageFolder) -> None:
-    shelf.ensure("ann.a", needs("ann.a", "nk_low==2.0"))
+def test_conflicting_requirements_are_refused_with_both_requesters(packages: PackageFolder) -> None:
+    packages.ensure("ann.a", needs("ann.a", "nk_low==2.0"))
     version = pydantic.VERSION
     for wanted, message in {
         "nk_low==1.0": r"ann\.a needs nk_low==2\.0; bob\.b needs nk_low==1\.0|"
@@ -105,6 +108,6 @@ def test_conflicting_requirements_are_refused_with_both_requesters(shelf: Packag
         r"wheel \(building is off",
     }.items():
         with pytest.raises(PackagesRefused, match=message):
-            shelf.ensure("bob.b", needs("bob.b", wanted))
-    assert shelf.needs == {"ann.a": ["nk_low==2.0"]}
-    assert shelf.held == {"nk-low": "2.0"}
+            packages.ensure("bob.b", needs("bob.b", wanted))
+    assert packages.needs == {"ann.a": ["nk_low==2.0"]}
+    assert packages.held == {"nk-low": "2.0"}

@@ -26,7 +26,7 @@ from tests.sandbox.as_ordinary_user import become
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.campaign import carry_out, host_kind
 from tests.sandbox.docker.engine import NoEngine, give_image, running_engine
-from tests.sandbox.reused_boxes import shelf_of
+from tests.sandbox.reused_boxes import reusable_boxes
 
 HERE = Path(__file__).parent
 Row = dict[str, str]
@@ -57,8 +57,8 @@ async def _outcomes(name: str, settings: SandboxSettings) -> list[Row]:
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)
         try:
-            async with shelf_of(backend) as shelf:
-                found = await carry_out(backend, TABLE, shelf if name == "docker" else None)
+            async with reusable_boxes(backend) as reusable:
+                found = await carry_out(backend, TABLE, reusable if name == "docker" else None)
         finally:
             await backend.aclose()
             tasks.cancel_scope.cancel()

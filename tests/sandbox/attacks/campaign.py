@@ -10,7 +10,7 @@ import anyio
 from nekro_core.sandbox.box import Backend, Box
 from nekro_core.sandbox.jail.defences import JailDefences
 from tests.sandbox.attacks.attack import Attack, GotThrough, Ground, Without, make_box
-from tests.sandbox.reused_boxes import Shelf
+from tests.sandbox.reused_boxes import ReusableBoxes
 
 _AT_ONCE = 4
 """How many rows run at once. It may be more than the number of processors, since half of the rows
@@ -59,12 +59,12 @@ def wanted_without(attack: Attack, backend: Backend) -> Without | None:
 
 
 async def carry_out(
-    backend: Backend, attacks: Sequence[Attack], shelf: Shelf | None = None
+    backend: Backend, attacks: Sequence[Attack], reusable: ReusableBoxes | None = None
 ) -> dict[Attack, Outcome]:
     """Carry out every row, several at once. What a row finds raises nothing.
 
-    With a ``shelf``, boxes with all defences are emptied and used again, also after rows that spoil
-    them.
+    With a ``reusable``, boxes with all defences are emptied and used again, also after rows that
+    spoil them.
     """
     jobs: list[tuple[Attack, Without | None]] = []
     for attack in attacks:
@@ -87,7 +87,7 @@ async def carry_out(
                 found[attack, without is None] = []
                 try:
                     async with one_at_a_time if attack.alone else nullcontext():
-                        got = await _try(backend, attack, without, shared, stack, shelf)
+                        got = await _try(backend, attack, without, shared, stack, reusable)
                     found[attack, without is None] = got
                 except Exception as error:  # noqa: BLE001 - a row that fails must not stop others
                     words = "without its defence, " if without else ""
@@ -126,11 +126,11 @@ async def _try(
     without: Without | None,
     shared: dict[JailDefences, Box],
     stack: AsyncExitStack,
-    shelf: Shelf | None,
+    reusable: ReusableBoxes | None,
 ) -> GotThrough:
     with anyio.fail_after(_ROW_TIMEOUT_S):
         async with AsyncExitStack() as own:
-            box = await _choose_box(backend, attack, without, shared, stack, own, shelf)
+            box = await _choose_box(backend, attack, without, shared, stack, own, reusable)
             ground = Ground(backend, box, without)
             await own.enter_async_context(ground.boxes)
             return await attack.act(ground)
@@ -143,12 +143,12 @@ async def _choose_box(
     shared: dict[JailDefences, Box],
     stack: AsyncExitStack,
     own: AsyncExitStack,
-    shelf: Shelf | None,
+    reusable: ReusableBoxes | None,
 ) -> Box:
     key = without.defences if without is not None else JailDefences()
-    if attack.spoils and shelf is not None and key == JailDefences():
-        box = await shelf.take()
-        own.push_async_callback(shelf.give_back, box)
+    if attack.spoils and reusable is not None and key == JailDefences():
+        box = await reusable.take()
+        own.push_async_callback(reusable.give_back, box)
         return box
     if attack.spoils:
         box = await make_box(backend, without)

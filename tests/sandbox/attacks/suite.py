@@ -9,11 +9,11 @@ from nekro_core.sandbox.box import Backend
 from tests.sandbox.attacks import TABLE
 from tests.sandbox.attacks.attack import Attack, ids
 from tests.sandbox.attacks.campaign import Outcome, carry_out
-from tests.sandbox.reused_boxes import Shelf
+from tests.sandbox.reused_boxes import ReusableBoxes
 
 
 async def carry_out_chosen(
-    backend: Backend, request: pytest.FixtureRequest, shelf: Shelf | None = None
+    backend: Backend, request: pytest.FixtureRequest, reusable: ReusableBoxes | None = None
 ) -> Mapping[Attack, Outcome]:
     """Carry out the rows whose tests were selected in the requesting module, several at once."""
     chosen = [
@@ -24,7 +24,7 @@ async def carry_out_chosen(
         and hasattr(item, "callspec")
         and "attack" in item.callspec.params
     ]
-    return await carry_out(backend, chosen, shelf)
+    return await carry_out(backend, chosen, reusable)
 
 
 class AttackSuite:

@@ -16,7 +16,7 @@ from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
 from tests.sandbox.attacks.attack import PRELUDE, Attack, GotThrough, Ground, judge
 from tests.sandbox.attacks.files import EXTRACT, NAIVE, hostile_tar, succeed
 from tests.sandbox.conformance_files import END, FILE, FOLDER, LINK, entry, one_by_one
-from tests.sandbox.tools.caller import Hand, Source
+from tests.sandbox.tools.caller import Source, ToolCaller
 
 LITERAL = (
     "a; touch /tmp/pwned",
@@ -47,13 +47,13 @@ class _Here(Source):
 
 
 @asynccontextmanager
-async def _hand(ground: Ground) -> AsyncIterator[Hand]:
+async def _hand(ground: Ground) -> AsyncIterator[ToolCaller]:
     source = _Here(ground)
     with TemporaryDirectory() as folder:
         storage = FolderStorage(Path(folder))
         keeper = NamedBoxes(source, storage, NamedBoxLimits(), clock=time.monotonic)
         try:
-            yield Hand(keeper, source, "lin")
+            yield ToolCaller(keeper, source, "lin")
         finally:
             await keeper.aclose()
 
@@ -61,25 +61,25 @@ async def _hand(ground: Ground) -> AsyncIterator[Hand]:
 async def literal(ground: Ground) -> GotThrough:
     """In every argument that takes a name, each of these words is treated as a plain name."""
     got: GotThrough = []
-    async with _hand(ground) as hand:
+    async with _hand(ground) as call:
         for word in LITERAL:
             if ground.naive:
-                await hand("shell", command=f"cd {word} && ls -d {word}")
+                await call("shell", command=f"cd {word} && ls -d {word}")
                 continue
-            written = await hand.value("write_file", path=word, content=word)
-            read = await hand.value("read_file", path=word)
+            written = await call.value("write_file", path=word, content=word)
+            read = await call.value("read_file", path=word)
             if not written.get("ok") or read.get("content") != word:
                 got.append(f"{word!r} as a path: {written} {read}"[:300])
-            inside = await hand.value("shell", command="pwd", working_dir=word)
+            inside = await call.value("shell", command="pwd", working_dir=word)
             if "error" not in inside:
                 got.append(f"{word!r} as a folder: {inside}"[:300])
-            await hand("glob", pattern=word)
-            await hand("glob", pattern="*", cwd=word)
+            await call("glob", pattern=word)
+            await call("glob", pattern="*", cwd=word)
             copy = {"to_sandbox": "default", "to_path": f"{word}.copy"}
-            moved = await hand.value("transfer", from_sandbox="default", from_path=word, **copy)
+            moved = await call.value("transfer", from_sandbox="default", from_path=word, **copy)
             if moved.get("bytes") != len(word.encode()):
                 got.append(f"{word!r} carried: {moved}"[:300])
-        there = await hand.value("shell", command="ls -A /tmp")
+        there = await call.value("shell", command="ls -A /tmp")
         if there["stdout"]:
             got.append(f"something ran: {there}")
     return got
@@ -94,15 +94,15 @@ async def looks_like_a_result(ground: Ground) -> GotThrough:
         "<svg onload=alert(1)>\u202e\u2028",
     )
     got = []
-    async with _hand(ground) as hand:
+    async with _hand(ground) as call:
         for fake in fakes:
-            await hand("write_file", path="fake", content=fake)
-            shown = await hand.value("shell", command="cat fake; exit 3")
+            await call("write_file", path="fake", content=fake)
+            shown = await call.value("shell", command="cat fake; exit 3")
             if ground.naive:
                 shown = _put_together(shown)
             if (shown["stdout"], shown["exit_code"]) != (fake, 3):
                 got.append(f"{fake} was shown as {shown}"[:300])
-            read = await hand.value("read_file", path="fake")
+            read = await call.value("read_file", path="fake")
             if read["content"] != fake:
                 got.append(f"{fake} was read as {read}"[:300])
     return got
@@ -125,7 +125,7 @@ async def other_owners(ground: Ground) -> GotThrough:
     async with _hand(ground) as lin:
         await lin("write_file", path="secret", content="of lin")
         # Without the defence, the box's name alone is its key.
-        mallory = Hand(lin.keeper, lin.source, "lin" if ground.naive else "mallory")
+        mallory = ToolCaller(lin.keeper, lin.source, "lin" if ground.naive else "mallory")
         for name in ("default", "lin", "lin/default", "../lin", "lin:default", "lin%2Fdefault"):
             read = await mallory("read_file", sandbox=name, path="secret")
             if "of lin" in read:

@@ -39,7 +39,7 @@ from tests.sandbox.attacks.suite import AttackSuite, carry_out_chosen
 from tests.sandbox.conformance import BackendConformance
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.docker.remote_engine import far_engine, make_certificates
-from tests.sandbox.reused_boxes import Shelf, shelf_of
+from tests.sandbox.reused_boxes import ReusableBoxes, reusable_boxes
 from tests.sandbox.run_code import Tools, play
 from tests.sandbox.test_uploads import fill
 
@@ -47,23 +47,23 @@ pytestmark = [pytest.mark.docker, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
-async def shelf(docker: Backend) -> AsyncIterator[Shelf]:
-    async with shelf_of(docker) as opened:
+async def reusable(docker: Backend) -> AsyncIterator[ReusableBoxes]:
+    async with reusable_boxes(docker) as opened:
         yield opened
 
 
 @pytest.fixture
-async def box(shelf: Shelf) -> AsyncIterator[Box]:
-    taken = await shelf.take()
+async def box(reusable: ReusableBoxes) -> AsyncIterator[Box]:
+    taken = await reusable.take()
     yield taken
-    await shelf.give_back(taken)
+    await reusable.give_back(taken)
 
 
 @pytest.fixture(scope="module")
-async def used_box(shelf: Shelf) -> AsyncIterator[Box]:
-    taken = await shelf.take()
+async def used_box(reusable: ReusableBoxes) -> AsyncIterator[Box]:
+    taken = await reusable.take()
     yield taken
-    await shelf.give_back(taken)
+    await reusable.give_back(taken)
 
 
 class TestDocker(BackendConformance):
@@ -73,8 +73,10 @@ class TestDocker(BackendConformance):
 
 
 @pytest.fixture(scope="module")
-async def outcomes(shelf: Shelf, request: pytest.FixtureRequest) -> Mapping[Attack, Outcome]:
-    return await carry_out_chosen(shelf.backend, request, shelf)
+async def outcomes(
+    reusable: ReusableBoxes, request: pytest.FixtureRequest
+) -> Mapping[Attack, Outcome]:
+    return await carry_out_chosen(reusable.backend, request, reusable)
 
 
 class TestAttacks(AttackSuite):

@@ -84,7 +84,7 @@ class Nobody:
 
 
 @dataclass
-class Play:
+class ScriptedSupervisor:
     """A box whose supervisor is the test."""
 
     box: BoxConnection
@@ -147,7 +147,7 @@ class Play:
             self.outcomes.append(error)
 
 
-async def played(sent: bytes) -> Play:
+async def played(sent: bytes) -> ScriptedSupervisor:
     """Call all methods of a box while its supervisor sends these bytes."""
     ours, theirs = socket.socketpair()
     async with anyio.create_task_group() as tasks:
@@ -156,7 +156,7 @@ async def played(sent: bytes) -> Play:
             box_id="x", spec=BoxSpec(), workers=WorkerPool(tasks), uploads=nobody, processes=nobody
         )
         box.attach(await Channel.open(ours, box.handle, box.lose))
-        play = Play(box, theirs)
+        play = ScriptedSupervisor(box, theirs)
         async with anyio.create_task_group() as asking:
             asking.start_soon(play.ask)
             await anyio.sleep(0)

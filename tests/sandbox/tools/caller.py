@@ -29,7 +29,7 @@ class Source:
         return box
 
 
-class Hand:
+class ToolCaller:
     """A caller of the tools, with its own boxes."""
 
     def __init__(self, keeper: NamedBoxes, source: Source, owner: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nekro_core.sandbox.box import Backend
 from nekro_core.sandbox.named import FolderStorage, NamedBoxes, NamedBoxLimits
-from tests.sandbox.tools.caller import Hand, Source
+from tests.sandbox.tools.caller import Source, ToolCaller
 
 
 @pytest.fixture(scope="module")
@@ -28,24 +28,24 @@ async def keeper(
 
 
 @pytest.fixture(scope="module")
-async def hand(keeper: NamedBoxes, source: Source) -> Hand:
-    return Hand(keeper, source, "lin")
+async def call(keeper: NamedBoxes, source: Source) -> ToolCaller:
+    return ToolCaller(keeper, source, "lin")
 
 
 @pytest.fixture
-async def folder(hand: Hand) -> str:
+async def folder(call: ToolCaller) -> str:
     """A new folder in the box, for one test."""
     path = f"/home/user/{secrets.token_hex(4)}"
-    await hand("shell", command=f"mkdir {path}")
+    await call("shell", command=f"mkdir {path}")
     return path
 
 
 @pytest.fixture
-async def fresh(backend: Backend, tmp_path: Path) -> AsyncIterator[Callable[[str], Hand]]:
+async def fresh(backend: Backend, tmp_path: Path) -> AsyncIterator[Callable[[str], ToolCaller]]:
     """Makes callers whose boxes no other test uses."""
     source = Source(backend)
     keeper = NamedBoxes(
         source, FolderStorage(tmp_path / "boxes"), NamedBoxLimits(), clock=time.monotonic
     )
-    yield lambda owner: Hand(keeper, source, owner)
+    yield lambda owner: ToolCaller(keeper, source, owner)
     await keeper.aclose()

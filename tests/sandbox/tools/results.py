@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.sandbox.tools.caller import Hand
+from tests.sandbox.tools.caller import ToolCaller
 
 
 def mkfifo(path: str) -> str:
@@ -50,36 +50,36 @@ class ToolResults:
             ({"command": "pwd"}, '{"stdout":"/home/user\\n","stderr":"","exit_code":0}'),
         ],
     )
-    async def test_shell(self, hand: Hand, given: dict[str, Any], content: str) -> None:
-        assert await hand("shell", **given) == content
+    async def test_shell(self, call: ToolCaller, given: dict[str, Any], content: str) -> None:
+        assert await call("shell", **given) == content
 
-    async def test_read_file(self, hand: Hand, folder: str) -> None:
+    async def test_read_file(self, call: ToolCaller, folder: str) -> None:
         data = bytes([9, 9, *range(256)])
         data += bytes(1048576 - len(data))
         encoded = base64.b64encode(data).decode()
-        await hand("write_file", path=f"{folder}/b.bin", content=encoded, encoding="base64")
-        assert await hand("read_file", path=f"{folder}/b.bin", offset=2, limit=4) == (
+        await call("write_file", path=f"{folder}/b.bin", content=encoded, encoding="base64")
+        assert await call("read_file", path=f"{folder}/b.bin", offset=2, limit=4) == (
             '{"content":"AAECAw==","encoding":"base64","size":1048576,"truncated":true}'
         )
-        await hand("write_file", path=f"{folder}/t.txt", content="text")
+        await call("write_file", path=f"{folder}/t.txt", content="text")
         assert (
-            await hand("read_file", path=f"{folder}/t.txt", offset=10) == '{"content":"","size":4}'
+            await call("read_file", path=f"{folder}/t.txt", offset=10) == '{"content":"","size":4}'
         )
-        assert await hand("read_file", path=f"{folder}/t.txt") == '{"content":"text","size":4}'
+        assert await call("read_file", path=f"{folder}/t.txt") == '{"content":"text","size":4}'
 
-    async def test_write_file(self, hand: Hand, folder: str) -> None:
+    async def test_write_file(self, call: ToolCaller, folder: str) -> None:
         path = f"{folder}/d/e/t.txt"
-        assert await hand("write_file", path=path, content="hé") == '{"ok":true,"size":3}'
-        again = await hand("write_file", path=path, content="hé", append=True)
+        assert await call("write_file", path=path, content="hé") == '{"ok":true,"size":3}'
+        again = await call("write_file", path=path, content="hé", append=True)
         assert again == '{"ok":true,"size":6}'
 
-    async def test_glob(self, hand: Hand, folder: str) -> None:
-        await hand("shell", command="mkdir pkg; touch a.py pkg/b.py .h.py c", working_dir=folder)
-        found = await hand("glob", pattern="**/*.py", cwd=folder)
+    async def test_glob(self, call: ToolCaller, folder: str) -> None:
+        await call("shell", command="mkdir pkg; touch a.py pkg/b.py .h.py c", working_dir=folder)
+        found = await call("glob", pattern="**/*.py", cwd=folder)
         assert found == '{"files":["a.py","pkg/b.py"]}'
-        assert await hand("glob", pattern="*.none", cwd=folder) == '{"files":[]}'
+        assert await call("glob", pattern="*.none", cwd=folder) == '{"files":[]}'
 
-    async def test_boxes_are_made_once_and_listed(self, fresh: Callable[[str], Hand]) -> None:
+    async def test_boxes_are_made_once_and_listed(self, fresh: Callable[[str], ToolCaller]) -> None:
         lin = fresh("lin")
         assert await lin("sandbox_list") == '{"sandboxes":[]}'
         assert await lin("sandbox_create", sandbox="x") == '{"sandbox":"x","created":true}'
@@ -97,7 +97,7 @@ class ToolResults:
         assert "node:22, python" in unavailable
         assert await fresh("mei")("sandbox_list") == '{"sandboxes":[]}'
 
-    async def test_transfer(self, fresh: Callable[[str], Hand]) -> None:
+    async def test_transfer(self, fresh: Callable[[str], ToolCaller]) -> None:
         lin = fresh("lin")
         await lin(
             "shell",
@@ -135,22 +135,24 @@ class ToolResults:
         ]
         assert sums[0] == sums[1]
 
-    async def test_an_unknown_tool(self, hand: Hand) -> None:
-        assert await hand("nope") == (
+    async def test_an_unknown_tool(self, call: ToolCaller) -> None:
+        assert await call("nope") == (
             'isError {"error":{"code":"unknown_tool","message":"Unknown tool: nope"}}'
         )
 
     # The sketch's faults
 
-    async def test_1_only_the_command_is_read_by_a_shell(self, hand: Hand, folder: str) -> None:
+    async def test_1_only_the_command_is_read_by_a_shell(
+        self, call: ToolCaller, folder: str
+    ) -> None:
         spiked = f"{folder}/a'; touch PWNED #$(touch PWNED)`touch PWNED`\n-rf *"
-        assert await hand("write_file", path=f"{spiked}/f", content="x") == '{"ok":true,"size":1}'
-        assert await hand("read_file", path=f"{spiked}/f") == '{"content":"x","size":1}'
-        done = await hand.value("shell", command="pwd", working_dir=spiked)
+        assert await call("write_file", path=f"{spiked}/f", content="x") == '{"ok":true,"size":1}'
+        assert await call("read_file", path=f"{spiked}/f") == '{"content":"x","size":1}'
+        done = await call.value("shell", command="pwd", working_dir=spiked)
         assert done["stdout"] == f"{spiked}\n"
-        assert await hand.value("glob", pattern="*", cwd=spiked) == {"files": ["f"]}
-        assert await hand.value("glob", pattern="$(touch PWNED)", cwd=folder) == {"files": []}
-        copied = await hand.value(
+        assert await call.value("glob", pattern="*", cwd=spiked) == {"files": ["f"]}
+        assert await call.value("glob", pattern="$(touch PWNED)", cwd=folder) == {"files": []}
+        copied = await call.value(
             "transfer",
             from_sandbox="default",
             from_path=spiked,
@@ -160,40 +162,40 @@ class ToolResults:
         )
         assert copied["bytes"] == 1
         assert (
-            await hand.code("shell", command="pwd", working_dir="/tmp; touch PWNED") == "not_found"
+            await call.code("shell", command="pwd", working_dir="/tmp; touch PWNED") == "not_found"
         )
-        found = await hand.value("shell", command="find / -name PWNED 2>/dev/null")
+        found = await call.value("shell", command="find / -name PWNED 2>/dev/null")
         assert found["stdout"] == ""
 
     @pytest.mark.parametrize("code", [1, 2, 42, 124, 127, 137, 139, 255])
-    async def test_2_the_exit_code_is_the_true_one(self, hand: Hand, code: int) -> None:
-        done = await hand.value("shell", command=f"exit {code}")
+    async def test_2_the_exit_code_is_the_true_one(self, call: ToolCaller, code: int) -> None:
+        done = await call.value("shell", command=f"exit {code}")
         assert done == {"stdout": "", "stderr": "", "exit_code": code}
 
-    async def test_3_a_timeout_kills_all_that_the_command_started(self, hand: Hand) -> None:
+    async def test_3_a_timeout_kills_all_that_the_command_started(self, call: ToolCaller) -> None:
         mark = f"31{secrets.randbelow(10**6)}"
         began = time.monotonic()
-        done = await hand.value(
+        done = await call.value(
             "shell",
             command=f"trap '' TERM; (trap '' TERM; sleep {mark}) & setsid sleep {mark} & sleep 99",
             timeout_ms=300,
         )
         assert (done["exit_code"], done["timed_out"]) == (124, True)
         assert time.monotonic() - began < 60
-        left = await hand.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
+        left = await call.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
         assert left["stdout"] == ""
 
     async def test_4_a_slice_has_exactly_its_bytes_and_the_size_of_the_file(
-        self, hand: Hand, folder: str
+        self, call: ToolCaller, folder: str
     ) -> None:
         path = f"{folder}/t"
-        await hand("write_file", path=path, content="aé中😀z")
-        assert await hand.value("read_file", path=path, offset=1, limit=2) == {
+        await call("write_file", path=path, content="aé中😀z")
+        assert await call.value("read_file", path=path, offset=1, limit=2) == {
             "content": "é",
             "size": 11,
             "truncated": True,
         }
-        assert await hand.value("read_file", path=path, offset=2, limit=5) == {
+        assert await call.value("read_file", path=path, offset=2, limit=5) == {
             "content": "中",
             "size": 11,
             "truncated": True,
@@ -202,38 +204,40 @@ class ToolResults:
         }
 
     async def test_4_reading_a_slice_does_not_read_the_whole_file(
-        self, hand: Hand, folder: str
+        self, call: ToolCaller, folder: str
     ) -> None:
         code = 'open("huge", "w").truncate(2**33)'
-        await hand("shell", command=f"python3 -c '{code}'", working_dir=folder)
-        found = await hand.value("read_file", path=f"{folder}/huge", offset=2**33 - 3)
+        await call("shell", command=f"python3 -c '{code}'", working_dir=folder)
+        found = await call.value("read_file", path=f"{folder}/huge", offset=2**33 - 3)
         assert found == {"content": "AAAA", "encoding": "base64", "size": 2**33}
 
-    async def test_5_appending_loses_nothing(self, hand: Hand, folder: str) -> None:
+    async def test_5_appending_loses_nothing(self, call: ToolCaller, folder: str) -> None:
         path = f"{folder}/log"
 
         async def append(letter: str) -> None:
             for _ in range(5):
                 line = f"{letter * 500}\n"
-                assert await hand.value("write_file", path=path, content=line, append=True)
+                assert await call.value("write_file", path=path, content=line, append=True)
 
         async with anyio.create_task_group() as tasks:
             for letter in "abcd":
                 tasks.start_soon(append, letter)
-        lines = (await hand.value("read_file", path=path))["content"].splitlines()
+        lines = (await call.value("read_file", path=path))["content"].splitlines()
         assert sorted(lines) == sorted(letter * 500 for letter in "abcd" for _ in range(5))
 
-    async def test_5_a_file_that_cannot_be_read_is_not_empty(self, hand: Hand, folder: str) -> None:
-        assert await hand.code("write_file", path=folder, content="x", append=True) in (
+    async def test_5_a_file_that_cannot_be_read_is_not_empty(
+        self, call: ToolCaller, folder: str
+    ) -> None:
+        assert await call.code("write_file", path=folder, content="x", append=True) in (
             "is_a_directory",
             "invalid_input",
         )
 
-    async def test_6_bytes_are_transferred_unchanged(self, hand: Hand, folder: str) -> None:
+    async def test_6_bytes_are_transferred_unchanged(self, call: ToolCaller, folder: str) -> None:
         data = bytes(range(256)) * 40
         content = base64.b64encode(data).decode()
-        await hand("write_file", path=f"{folder}/b", content=content, encoding="base64")
-        moved = await hand.value(
+        await call("write_file", path=f"{folder}/b", content=content, encoding="base64")
+        moved = await call.value(
             "transfer",
             from_sandbox="default",
             from_path=f"{folder}/b",
@@ -241,14 +245,14 @@ class ToolResults:
             to_path=f"{folder}/new/c",
         )
         assert moved == {"ok": True, "bytes": len(data)}
-        assert (await hand.value("read_file", path=f"{folder}/new/c"))["content"] == content
+        assert (await call.value("read_file", path=f"{folder}/new/c"))["content"] == content
 
-    async def test_6_a_failed_transfer_gives_an_error(self, hand: Hand, folder: str) -> None:
-        await hand("shell", command="mkdir dir; echo x >file", working_dir=folder)
-        await hand("shell", command=mkfifo("pipe"), working_dir=folder)
+    async def test_6_a_failed_transfer_gives_an_error(self, call: ToolCaller, folder: str) -> None:
+        await call("shell", command="mkdir dir; echo x >file", working_dir=folder)
+        await call("shell", command=mkfifo("pipe"), working_dir=folder)
 
         def moved(source: str, target: str, *, recursive: bool = False) -> Awaitable[str]:
-            return hand.code(
+            return call.code(
                 "transfer",
                 from_sandbox="default",
                 from_path=f"{folder}/{source}",
@@ -262,7 +266,7 @@ class ToolResults:
         assert await moved("pipe", "x") == "invalid_input"
         assert await moved("file", "file/below") == "invalid_input"
         assert await moved("dir", "dir/below", recursive=True) == "invalid_input"
-        into = await hand.value(
+        into = await call.value(
             "transfer",
             from_sandbox="default",
             from_path=f"{folder}/file",
@@ -270,10 +274,10 @@ class ToolResults:
             to_path=f"{folder}/dir",
         )
         assert into == {"ok": True, "bytes": 2}
-        assert await hand.value("glob", pattern="**", cwd=f"{folder}/dir") == {"files": ["file"]}
+        assert await call.value("glob", pattern="**", cwd=f"{folder}/dir") == {"files": ["file"]}
 
     async def test_8_sleeping_boxes_are_listed_and_not_woken(
-        self, fresh: Callable[[str], Hand]
+        self, fresh: Callable[[str], ToolCaller]
     ) -> None:
         lin = fresh("lin")
         await lin("write_file", path="note", content="milk")
@@ -285,7 +289,9 @@ class ToolResults:
         assert await lin("read_file", path="note") == '{"content":"milk","size":4,"woke":true}'
         assert await lin("read_file", path="note") == '{"content":"milk","size":4}'
 
-    async def test_8_a_box_that_died_reports_it_once(self, fresh: Callable[[str], Hand]) -> None:
+    async def test_8_a_box_that_died_reports_it_once(
+        self, fresh: Callable[[str], ToolCaller]
+    ) -> None:
         lin = fresh("lin")
         await lin("write_file", path="note", content="milk")
         await lin.pool.boxes.save()
@@ -295,7 +301,7 @@ class ToolResults:
         assert "died" in woken["fault"]
 
     async def test_8_a_box_that_dies_during_a_command_fails_that_command(
-        self, fresh: Callable[[str], Hand]
+        self, fresh: Callable[[str], ToolCaller]
     ) -> None:
         lin = fresh("lin")
         await lin("write_file", path="note", content="milk")
@@ -314,37 +320,39 @@ class ToolResults:
         assert answers == ["sandbox_failed"]
         assert await lin.value("glob", pattern="*") == {"files": ["note"], "woke": True}
 
-    async def test_10_no_message_reveals_the_host(self, hand: Hand, folder: str) -> None:
+    async def test_10_no_message_reveals_the_host(self, call: ToolCaller, folder: str) -> None:
         told = [
-            await hand("read_file", path="/etc/shadow"),
-            await hand("read_file", path=f"{folder}/none"),
-            await hand("write_file", path="/app/uploads/../../etc/x", content=""),
-            await hand("glob", pattern="*", cwd="/nope"),
-            await hand("browse", port=8000),
+            await call("read_file", path="/etc/shadow"),
+            await call("read_file", path=f"{folder}/none"),
+            await call("write_file", path="/app/uploads/../../etc/x", content=""),
+            await call("glob", pattern="*", cwd="/nope"),
+            await call("browse", port=8000),
         ]
         for text in told:
             assert text.startswith('isError {"error":{"code":')
             assert "Traceback" not in text
             assert str(Path.cwd()) not in text
 
-    async def test_11_long_output_is_stored_in_the_box(self, hand: Hand) -> None:
-        done = await hand.value("shell", command="seq 200000; seq 3 >&2")
+    async def test_11_long_output_is_stored_in_the_box(self, call: ToolCaller) -> None:
+        done = await call.value("shell", command="seq 200000; seq 3 >&2")
         assert (done["exit_code"], done["stderr"]) == (0, "1\n2\n3\n")
         assert done["stdout_truncated"] is True
         assert done["stdout"].startswith("1\n2\n3\n")
         assert done["stdout"].endswith("199999\n200000\n")
         assert done["stdout_path"] in done["stdout"]
         assert len(done["stdout"]) < 20_000
-        whole = await hand.value("shell", command=f"wc -l <{done['stdout_path']}")
+        whole = await call.value("shell", command=f"wc -l <{done['stdout_path']}")
         assert whole["stdout"] == "200000\n"
 
-    async def test_11_calls_for_one_box_run_at_the_same_time(self, hand: Hand, folder: str) -> None:
+    async def test_11_calls_for_one_box_run_at_the_same_time(
+        self, call: ToolCaller, folder: str
+    ) -> None:
         """Each command waits for the other one. If they ran one after another, they would wait
         forever."""
 
         async def meet(mine: str, other: str) -> None:
             command = f"touch {mine}; until [ -e {other} ]; do sleep 0.01; done"
-            done = await hand.value("shell", command=command, working_dir=folder)
+            done = await call.value("shell", command=command, working_dir=folder)
             assert done["exit_code"] == 0
 
         with anyio.fail_after(30):
@@ -352,15 +360,15 @@ class ToolResults:
                 tasks.start_soon(meet, "a", "b")
                 tasks.start_soon(meet, "b", "a")
 
-    async def test_11_a_cancelled_command_is_ended(self, hand: Hand) -> None:
+    async def test_11_a_cancelled_command_is_ended(self, call: ToolCaller) -> None:
         mark = f"32{secrets.randbelow(10**6)}"
         with anyio.move_on_after(0.3):
-            await hand("shell", command=f"sleep {mark} & sleep {mark}")
-        left = await hand.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
+            await call("shell", command=f"sleep {mark} & sleep {mark}")
+        left = await call.value("shell", command=f"ps ax | grep 'slee[p] {mark}'; true")
         assert left["stdout"] == ""
 
     async def test_12_no_name_reaches_another_owners_box(
-        self, fresh: Callable[[str], Hand]
+        self, fresh: Callable[[str], ToolCaller]
     ) -> None:
         lin, mei = fresh("lin"), fresh("mei")
         await lin("write_file", path="secret", content="lin's")
@@ -401,29 +409,31 @@ class ToolResults:
             ("sandbox_create", {"sandbox": "x", "sleep_after_ms": 0}, "invalid_input"),
         ],
     )
-    async def test_bad_input(self, hand: Hand, tool: str, given: dict[str, Any], code: str) -> None:
-        assert await hand.code(tool, **given) == code
+    async def test_bad_input(
+        self, call: ToolCaller, tool: str, given: dict[str, Any], code: str
+    ) -> None:
+        assert await call.code(tool, **given) == code
 
-    async def test_links_do_not_lead_out_of_the_box(self, hand: Hand, folder: str) -> None:
-        await hand("shell", command="ln -s /etc out; echo x >f", working_dir=folder)
-        await hand("shell", command=mkfifo("pipe"), working_dir=folder)
+    async def test_links_do_not_lead_out_of_the_box(self, call: ToolCaller, folder: str) -> None:
+        await call("shell", command="ln -s /etc out; echo x >f", working_dir=folder)
+        await call("shell", command=mkfifo("pipe"), working_dir=folder)
         for tool, given in [
             ("read_file", {"path": f"{folder}/out/passwd"}),
             ("write_file", {"path": f"{folder}/out/passwd", "content": ""}),
             ("glob", {"pattern": "*", "cwd": f"{folder}/out"}),
         ]:
-            assert await hand.code(tool, **given) in ("permission_denied", "path_escape")
-        assert await hand.code("read_file", path=f"{folder}/pipe") == "invalid_input"
-        assert await hand.code("write_file", path=f"{folder}/f/x", content="") == "invalid_input"
+            assert await call.code(tool, **given) in ("permission_denied", "path_escape")
+        assert await call.code("read_file", path=f"{folder}/pipe") == "invalid_input"
+        assert await call.code("write_file", path=f"{folder}/f/x", content="") == "invalid_input"
 
-    async def test_output_that_is_no_text_is_still_json(self, hand: Hand) -> None:
-        done = await hand.value(
+    async def test_output_that_is_no_text_is_still_json(self, call: ToolCaller) -> None:
+        done = await call.value(
             "shell", command=r"printf 'a\377\000\033[31m\355\240\200\357\273\277'"
         )
         assert done["stdout"].startswith("a\ufffd\0\x1b[31m")
 
     async def test_a_full_box_gives_an_error_and_can_still_be_used(
-        self, fresh: Callable[[str], Hand]
+        self, fresh: Callable[[str], ToolCaller]
     ) -> None:
         lin = fresh("lin")
         await lin("shell", command="head -c 30M /dev/zero >full; true")
