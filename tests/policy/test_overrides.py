@@ -75,7 +75,7 @@ def test_tables_are_put_together() -> None:
         ("[bot", "Expected"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, says: str) -> None:
+def test_a_wrong_value_is_named_in_the_error(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         PolicyOverrides.parse(text)
 

@@ -74,7 +74,7 @@ def test_an_hour_that_comes_twice_has_its_times_once() -> None:
         ("0 9 * * 6", "UTC", "mon_fri", "no such time ever comes"),
     ],
 )
-def test_what_is_wrong_is_said(cron: str, zone: str, mode: str, complaint: str) -> None:
+def test_the_error_says_what_is_wrong(cron: str, zone: str, mode: str, complaint: str) -> None:
     with pytest.raises(BadSchedule, match=complaint):
         Schedule.parse(cron, zone, mode)
 
