@@ -10,7 +10,7 @@ import asyncpg
 
 @asynccontextmanager
 async def locked(data: Path, url: str = "") -> AsyncIterator[None]:
-    """Lock the database against writes in this block. An empty ``url`` means the file in ``data``."""
+    """Block all other writers in this block. An empty ``url`` means the file under ``data``."""
     if url:
         connection = await asyncpg.connect(url.replace("asyncpg", "postgresql", 1))
         try:

@@ -17,7 +17,7 @@ from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import ScriptedModelServer
 
 KILLS = int(os.environ.get("KILLS", "6"))
-"""How many of the about 190 steps are tried. ``KILLS=180 pytest -m long tests/faults/test_steps.py``
+"""How many of about 190 steps are tried; ``KILLS=180 pytest -m long tests/faults/test_steps.py``
 tries nearly all."""
 
 

@@ -39,7 +39,7 @@ class TestFake(TranscriberConformance):
         return FakeTranscriber()
 
 
-async def test_a_request_on_the_wire(sound: bytes) -> None:
+async def test_the_http_request_has_this_form(sound: bytes) -> None:
     async with TranscriptionServer() as server:
         transcriber = HttpTranscriber(
             settings(server.base_url, model="transcriber-1", language="zh")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs").glob("plugins*.md"))
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FIRST = re.compile(r"^## [^\n]+\n(.*?)^1\. \*\*", re.DOTALL | re.MULTILINE)
-"""The first section of the guide, up to the line that ends it."""
+"""The first section of the guide, up to its numbered list."""
 _STEP = re.compile(
     r"`(?P<path>dice_cup/[\w./]+)`\n\n```python\n(?P<text>.*?)^```|^```sh\n(?P<sh>.*?)^```",
     re.DOTALL | re.MULTILINE,
