@@ -62,7 +62,7 @@ def amr_narrow(seconds: float = 0.5) -> bytes:
 
 
 def amr_wide(seconds: float = 0.5) -> bytes:
-    """AMR-WB has no free encoder, so the frames are made by hand. Any 17 bytes after the header 0x04
+    """AMR-WB has no free encoder, so the frames are made by hand: the header 0x04 and any 17 bytes
     are a frame of its lowest mode (RFC 4867, section 5.3). The result is noise."""
     bits = random.Random(1)
     frames = (b"\x04" + bits.randbytes(17) for _ in range(int(seconds * 50)))
@@ -70,7 +70,7 @@ def amr_wide(seconds: float = 0.5) -> bytes:
 
 
 def pitch(data: bytes) -> float:
-    """The pitch of a WAV file in hertz: its upward zero crossings per second. The first and the last
+    """The pitch of a WAV file in hertz: its upward zero crossings per second. The first and last
     quarter are not counted, because encoders fade there."""
     with wave.open(io.BytesIO(data)) as file:
         rate = file.getframerate()

@@ -1,4 +1,4 @@
-"""Two bots that answer each other come to an end; people are hardly ever in the way of it."""
+"""The cooldown ends a conversation of two bots, and hardly ever affects a person."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class Clock:
         ([6] * 10, 5),  # slower: five within the hour
         ([900] * 10, 10),  # a person
         ([1, 1, 100, 1, 1, 100], 5),  # never three at once, but five in the hour
-        ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # silent for the rest: heard again, for three more
+        ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # after a pause it gets three more turns
     ],
 )
 def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> None:
@@ -48,8 +48,8 @@ def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> Non
 
 
 @given(st.lists(st.floats(0.1, 59.0), max_size=200))
-def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> None:
-    """Whatever the rhythm of a bot that answers within a minute: one hour's bound, then silence."""
+def test_a_sender_that_never_pauses_gets_at_most_the_turns_of_one_hour(pauses: list[float]) -> None:
+    """This holds for any rhythm with pauses under a minute."""
     clock = Clock()
     cooldown, got, told = Cooldown(SETTINGS, clock), 0, 0
     for pause in pauses:
@@ -63,7 +63,7 @@ def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> Non
     assert told <= 1
 
 
-def test_a_sender_is_counted_alone() -> None:
+def test_each_sender_is_counted_separately() -> None:
     cooldown = Cooldown(SETTINGS, Clock())
     for _ in range(3):
         cooldown.note(GROUP, "rex")
@@ -75,8 +75,8 @@ def test_a_sender_is_counted_alone() -> None:
     assert unbounded.state(GROUP, "rex") is CooldownState.NO
 
 
-def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
-    """An automatic responder that answers each mail with a mail of its own."""
+def test_a_sender_that_starts_a_new_thread_each_time_has_one_count() -> None:
+    """An automatic responder answers each mail with a new mail, which starts a thread."""
     cooldown, got = Cooldown(SETTINGS, Clock()), 0
     for number in range(10):
         thread = ChatKey("mail", ChatKind.PRIVATE, "away@example.test", str(number))
@@ -86,8 +86,8 @@ def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
     assert got == SETTINGS.burst_turns
 
 
-async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf) -> None:
-    """It mentions us in each of its messages, as soon as it sees one of ours."""
+async def test_a_conversation_with_a_bot_that_answers_everything_ends(folder: Path, boxes: Shelf) -> None:
+    """The other bot answers each message of our bot at once and mentions our bot in it."""
     model = ScriptedModel(lambda _: fence("send_channel_message('and you?')"))
     trigger = TriggerSettings(debounce_s=0, burst_turns=4)
 
@@ -96,7 +96,7 @@ async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_answer_everything, bot, answers)
             await bot.say("Nekro, what do you think?", GROUP, to_bot=True, user="rex")
-            # Its answer to the last of ours gets none.
+            # Our bot does not answer the fifth message of the other bot.
             await until(lambda: answers[0] == 5)
             await bot.ask("Nekro, hello", GROUP, to_bot=True)
             tasks.cancel_scope.cancel()
@@ -106,7 +106,7 @@ async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: Shelf)
         assert said[5:] == ["and you?"], "others are answered as ever"
 
 
-async def test_a_foreign_bot_that_answers_with_a_command(folder: Path, boxes: Shelf) -> None:
+async def test_a_bot_that_answers_with_a_command_gets_a_limited_number_of_replies(folder: Path, boxes: Shelf) -> None:
     trigger = TriggerSettings(debounce_s=0, burst_turns=3)
     boss = CommandSettings(super_users=frozenset({"fake:boss"}))
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger, command=boss) as bot:

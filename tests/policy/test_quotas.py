@@ -1,4 +1,4 @@
-"""What people, chats and the whole bot may use in a day, and what of it counts as used."""
+"""Quotas: what people, chats and the whole bot may use in a day, and how the usage is counted."""
 
 import time
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ from tests.agent.conftest import Shelf
 async def used(
     bot: Bot, chat: ChatKey = GROUP, user: str = "lin", *, ago_s: float = 60.0, cost: float = 0.5
 ) -> None:
-    """A turn that this person woke: one reply of 70 and 30 tokens."""
+    """Store a turn that this person woke, with one reply of 70 prompt and 30 completion tokens."""
     turn = await bot.store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
     step = Step(
         position=0,
@@ -46,7 +46,7 @@ def bot_with(
 
 
 async def kinds(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> list[str]:
-    """Which limits of a day a turn of this person has."""
+    """The kinds of the day limits that a turn of this person has."""
     return [limit.kind for limit in await day_limits(bot.services, chat, user)]  # type: ignore[attr-defined]
 
 
@@ -65,7 +65,7 @@ async def reached(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> str:
         ({"money_a_day": 1.25}, ""),
     ],
 )
-async def test_the_bot_s_day_counts_all_people_in_all_chats(
+async def test_the_quota_of_the_bot_counts_all_people_in_all_chats(
     folder: Path, boxes: Shelf, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
@@ -82,7 +82,7 @@ async def test_the_bot_s_day_counts_all_people_in_all_chats(
         ({"chat_money_a_day": 0.5}, "chat_day: 0.5 of at most 0.5"),
     ],
 )
-async def test_a_chat_s_day_counts_that_chat_alone(
+async def test_the_quota_of_a_chat_counts_only_that_chat(
     folder: Path, boxes: Shelf, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
@@ -99,7 +99,7 @@ async def test_a_chat_s_day_counts_that_chat_alone(
         ({"user_money_a_day": 0.5}, "user_day: 0.5 of at most 0.5"),
     ],
 )
-async def test_a_person_s_day_counts_them_in_every_chat(
+async def test_the_quota_of_a_person_counts_all_their_chats(
     folder: Path, boxes: Shelf, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
@@ -109,7 +109,7 @@ async def test_a_person_s_day_counts_them_in_every_chat(
         assert await reached(bot, GROUP, "") == "", "what nobody asked for is on nobody's account"
 
 
-async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: Shelf) -> None:
+async def test_every_quota_counts_the_last_24_hours(folder: Path, boxes: Shelf) -> None:
     quotas = {"turns_a_day": 1, "chat_turns_a_day": 1, "user_turns_a_day": 1}
     async with bot_with(folder, boxes, **quotas) as bot:
         await used(bot, ago_s=DAY_S + 60)
@@ -123,10 +123,10 @@ async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: Shelf) ->
         assert await reached(bot) == "chat_day: 1 of at most 1"
 
 
-async def test_a_person_is_the_same_through_every_account_of_a_platform(
+async def test_a_person_has_one_quota_for_all_accounts_of_a_platform(
     folder: Path, boxes: Shelf
 ) -> None:
-    """An id is somebody else's on another platform."""
+    """The same id on another platform belongs to another person."""
     async with bot_with(folder, boxes, user_turns_a_day=9) as bot:
         second = await bot.store.accounts.bind("fake", "second")
         await bot.store.accounts.bind("pigeon", "bot")
@@ -135,13 +135,13 @@ async def test_a_person_is_the_same_through_every_account_of_a_platform(
         await used(bot, ChatKey.parse("pigeon-group_1"))
         account = await quota_of_person(bot.services, GROUP, "lin")
         assert (account.whose, account.used.turns) == ("user", 2)
-        # A page has no account of its own: there a person is known in its own chats alone.
+        # The web page has no account, so only its own chats count for a person there.
         page = ChatKey.parse("web-private_lin")
         await used(bot, page)
         assert (await quota_of_person(bot.services, page, "lin")).used.turns == 1
 
 
-async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
+async def test_a_turn_has_the_limits_of_chat_person_and_bot_in_this_order(
     folder: Path, boxes: Shelf
 ) -> None:
     quotas = {
@@ -156,13 +156,13 @@ async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
         assert await kinds(bot) == []
 
 
-async def test_where_there_is_no_quota_nobody_asks_the_database(folder: Path, boxes: Shelf) -> None:
+async def test_without_a_quota_the_database_is_not_read(folder: Path, boxes: Shelf) -> None:
     async with bot_with(folder, boxes) as bot:
         ports = replace(bot.services, store=None)  # type: ignore[arg-type]
         assert await day_limits(ports, GROUP, "lin") == []
 
 
-async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: Shelf) -> None:
+async def test_a_quota_of_one_person_does_not_limit_other_people(folder: Path, boxes: Shelf) -> None:
     conduct = '[people."fake:mei".quota]\nturns = 1\n'
     async with bot_with(folder, boxes, conduct) as bot:
         assert await kinds(bot, user="lin") == []
@@ -171,7 +171,7 @@ async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: She
         assert (await quota_of_person(bot.services, GROUP, "lin")).quota.turns == 0
 
 
-async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
+async def test_a_thread_shares_the_quota_of_its_chat_unless_it_has_its_own(
     folder: Path, boxes: Shelf
 ) -> None:
     own, other = ChatKey.parse(f"{GROUP}#own"), ChatKey.parse(f"{GROUP}#other")
@@ -189,7 +189,7 @@ async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
         assert accounts[1].quota == Quota(turns=7, tokens=0, money=2.0)
 
 
-async def test_what_is_paid_during_a_turn_counts_against_the_day(
+async def test_money_spent_during_a_turn_counts_toward_the_day(
     folder: Path, boxes: Shelf
 ) -> None:
     async with bot_with(folder, boxes, money_a_day=1.0) as bot:

@@ -1,4 +1,4 @@
-"""The five programs under `examples/`, on real boxes and a server of our own."""
+"""The five programs under `examples/` run with real boxes and a server on loopback."""
 
 import io
 import tarfile
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.jail
 
 
 class Server(LoopbackServer):
-    """Serves what ``pages`` holds, by path."""
+    """Serves the bytes in ``pages`` by their path."""
 
     def __init__(self, pages: dict[str, bytes]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Boxes that stay: commands, files and images of one place, and what a model may do in it."""
+"""Boxes that stay: their commands, files and images, and what a model may do in them."""
 
 import json
 

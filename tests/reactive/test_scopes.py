@@ -1,4 +1,4 @@
-"""Scopes: what was made in them ends with them."""
+"""When a scope ends, it closes the cells that were made in it."""
 
 import gc
 import weakref

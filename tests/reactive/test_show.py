@@ -1,4 +1,4 @@
-"""A value on its whole way: cells, `ctx.show`, the outbox, the history and a platform."""
+"""A value travels from cells through `ctx.show` and the outbox to the history and a platform."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -35,7 +35,7 @@ def context(tmp_path: Path, outbox: Outbox) -> AgentCtx:
 
 
 async def count_down(ctx: AgentCtx, step_s: float = 0.02) -> None:
-    """What a tool may do: three steps, one after another, and a line about them."""
+    """Does what a tool may do: runs three steps and shows one line about them."""
 
     async def step(number: int) -> int:
         await anyio.sleep(step_s)

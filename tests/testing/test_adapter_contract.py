@@ -332,7 +332,7 @@ def test_each_promise_has_an_adapter_that_breaks_it() -> None:
     assert {name for name in vars(AdapterContract) if name.startswith("test_")} == BROKEN.keys()
 
 
-def test_a_suite_without_a_harness_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_error_of_a_suite_without_a_harness_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "from nekro_core.testing.adapter_contract import AdapterContract\n"
         "class TestIt(AdapterContract): ..."

@@ -56,7 +56,7 @@ CRONS = st.sampled_from(["* * * * *", "*/10 * * * *", "0 * * * *", "30 7 * * *",
 
 @settings(max_examples=50)
 @given(CRONS, st.sampled_from(["UTC", "Europe/Berlin"]), STEPS)
-def test_each_due_time_is_told_of_once(cron: str, zone: str, steps: list[tuple[str, int]]) -> None:
+def test_each_due_time_is_announced_once(cron: str, zone: str, steps: list[tuple[str, int]]) -> None:
     schedule = Schedule(cron, zone)
     due = schedule.next_after(BEGIN)
     assert due is not None
@@ -105,7 +105,7 @@ def test_a_clock_that_was_years_ahead_does_not_silence_a_timer() -> None:
     assert len(world.announced) == 2
 
 
-def test_once_is_once() -> None:
+def test_a_one_time_timer_is_over_after_it_fired() -> None:
     row = replace(ROW, kind="once", due=BEGIN)
     over = after_firing(row, BEGIN + 5)
     assert (over.state, over.told_due, over.due) == ("over", BEGIN, 0.0)
@@ -129,6 +129,6 @@ def test_the_agent_is_told_how_late_it_is() -> None:
     assert "more" not in due_text(once, row.due + 10_000)
 
 
-def test_a_row_knows_its_schedule() -> None:
+def test_the_schedule_is_read_from_the_row() -> None:
     row = replace(ROW, cron="0 9 * * *", timezone="Asia/Tokyo", workdays="weekend")
     assert schedule_of(row) == Schedule.parse("0 9 * * *", "Asia/Tokyo", "weekend")

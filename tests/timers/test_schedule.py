@@ -44,12 +44,12 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("30 2 * * *", BERLIN, "none", "2026-10-24 12:00", "2026-10-25 02:30 +0200"),
     ],
 )
-def test_the_next_time(cron: str, zone: str, mode: str, after: str, due: str) -> None:
+def test_the_next_due_time(cron: str, zone: str, mode: str, after: str, due: str) -> None:
     schedule = Schedule.parse(cron, zone, mode)
     assert said(schedule.next_after(at(after, zone)), zone) == due
 
 
-def test_an_hour_that_comes_twice_has_its_times_once() -> None:
+def test_a_due_time_in_a_repeated_hour_counts_once() -> None:
     schedule = Schedule.parse("30 2 * * *", BERLIN)
     first = schedule.next_after(at("2026-10-25 00:00", BERLIN))
     assert first is not None
@@ -79,11 +79,11 @@ def test_the_error_says_what_is_wrong(cron: str, zone: str, mode: str, complaint
         Schedule.parse(cron, zone, mode)
 
 
-def test_a_clock_beyond_the_calendar_has_no_next_time() -> None:
+def test_there_is_no_due_time_beyond_the_calendar() -> None:
     assert Schedule.parse("@daily", "UTC").next_after(1e18) is None
 
 
-def test_holidays_that_are_not_decreed_yet_are_weekdays(capfd: pytest.CaptureFixture[str]) -> None:
+def test_future_holidays_that_are_not_published_yet_count_as_weekdays(capfd: pytest.CaptureFixture[str]) -> None:
     schedule = Schedule("0 9 * * *", SHANGHAI, WorkdayMode.CN_WORKDAY)
     assert said(schedule.next_after(at("2099-01-01 10:00", SHANGHAI)), SHANGHAI).startswith(
         "2099-01-02"  # a Friday
@@ -103,7 +103,7 @@ MOMENTS = st.integers(int(at("2024-01-01 00:00")), int(at("2028-12-31 00:00")))
 
 @settings(max_examples=60)
 @given(FIELDS, ZONES, st.sampled_from(list(WorkdayMode)), MOMENTS)
-def test_times_come_in_order_and_do_not_depend_on_where_one_begins(
+def test_due_times_are_ordered_and_do_not_depend_on_the_start(
     fields: tuple[str, ...], zone: str, mode: WorkdayMode, moment: int
 ) -> None:
     """What was told of is never due again, whenever the bot was started in between."""

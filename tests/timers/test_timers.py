@@ -85,7 +85,7 @@ async def bot(request: pytest.FixtureRequest, tmp_path: Path, fresh: Path) -> Bo
 TEA = "A timer that was set in this chat is due: tea"
 
 
-async def test_a_timer_is_told_of_when_its_time_comes(bot: Bot) -> None:
+async def test_a_timer_is_announced_when_it_is_due(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await anyio.sleep(0.05)
@@ -102,7 +102,7 @@ async def test_a_timer_is_told_of_when_its_time_comes(bot: Bot) -> None:
         assert await bot.lines(OTHER) == []
 
 
-async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None:
+async def test_timers_survive_a_restart_and_late_ones_say_that_they_are_late(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await bot.timers.create(GROUP, HOURLY, "stretch", title="health")
@@ -119,7 +119,7 @@ async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None
         assert len(await bot.lines()) == 2
 
 
-async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> None:
+async def test_a_due_time_is_announced_once_even_if_the_row_is_reset(bot: Bot) -> None:
     """The line and the row are one transaction: there is nothing between them. Even where the row
     is put back by hand, the line's unique key keeps it from being told again."""
     async with bot.up():
@@ -132,7 +132,7 @@ async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> Non
         assert await bot.lines() == [TEA]
 
 
-async def test_nothing_is_told_before_the_platforms_are_there(bot: Bot) -> None:
+async def test_no_timer_is_announced_before_the_platforms_are_connected(bot: Bot) -> None:
     async with bot.up(started=False):
         await bot.timers.set_once(GROUP, NOON, "tea")
         await anyio.sleep(0.05)
@@ -141,7 +141,7 @@ async def test_nothing_is_told_before_the_platforms_are_there(bot: Bot) -> None:
         assert await bot.until(bool) == [TEA]
 
 
-async def test_a_clock_that_is_set_is_followed(bot: Bot) -> None:
+async def test_timers_follow_a_clock_that_was_set(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600
@@ -155,7 +155,7 @@ async def test_a_clock_that_is_set_is_followed(bot: Bot) -> None:
         await bot.until(lambda lines: len(lines) == 2)
 
 
-async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
+async def test_a_hundred_timers_of_one_moment_are_announced_in_order(bot: Bot) -> None:
     async with bot.up():
         for number in range(100):
             await bot.timers.set_once(GROUP, NOON + 1 + number / 1000, str(number))
@@ -164,7 +164,7 @@ async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
         assert [text.rpartition(" ")[2] for text in lines] == [str(n) for n in range(100)]
 
 
-async def test_the_next_temporary_timer_takes_the_place_of_the_last(bot: Bot) -> None:
+async def test_a_new_temporary_timer_replaces_the_old_one(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "look", temporary=True)
         await bot.timers.set_once(GROUP, NOON + 30, "tea")
@@ -178,7 +178,7 @@ async def test_the_next_temporary_timer_takes_the_place_of_the_last(bot: Bot) ->
         assert bot.timers.of_chat(GROUP) == []
 
 
-async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
+async def test_a_recurring_timer_can_be_paused_changed_and_deleted(bot: Bot) -> None:
     async with bot.up():
         job = await bot.timers.create(GROUP, HOURLY, "stretch")
         paused = await bot.timers.pause(job.timer_id)
@@ -204,7 +204,7 @@ async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
                 await act(job.timer_id)
 
 
-async def test_what_cannot_be_set_is_refused(bot: Bot) -> None:
+async def test_impossible_timers_are_refused(bot: Bot) -> None:
     async with bot.up():
         with pytest.raises(TimerRefused, match="hundred years"):
             await bot.timers.set_once(GROUP, NOON + 1e300, "x")
@@ -216,7 +216,7 @@ async def test_what_cannot_be_set_is_refused(bot: Bot) -> None:
                 await bot.timers.set_once(GROUP, NOON, text)
 
 
-async def test_a_model_that_runs_wild_comes_to_an_end(bot: Bot) -> None:
+async def test_the_number_of_timers_is_limited(bot: Bot) -> None:
     async with bot.up(per_chat=3, in_all=4):
         await bot.timers.set_once(GROUP, NOON + 60, "0", temporary=True)
         for number in range(2):
@@ -229,7 +229,7 @@ async def test_a_model_that_runs_wild_comes_to_an_end(bot: Bot) -> None:
             await bot.timers.set_once(OTHER, NOON + 60, "5")
 
 
-async def test_what_cannot_be_kept_did_not_happen_and_what_is_due_waits(
+async def test_while_the_store_fails_no_timer_changes_and_due_timers_wait(
     fresh: Path, tmp_path: Path
 ) -> None:
     """The store refuses to write for a while, as on a full disk."""

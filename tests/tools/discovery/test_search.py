@@ -43,7 +43,7 @@ def first_three(index: ToolIndex, query: str, near: Sequence[float] = ()) -> lis
     return [hit.named.tool.name for hit in index.search(query, 3, near)]
 
 
-def test_every_search_wants_a_tool_that_exists() -> None:
+def test_every_expected_tool_exists() -> None:
     assert [len(searches(name)) for name in SETS] == [45] * 6 + [72]
     for name in SETS:
         assert {tool for _, tool in searches(name)} <= {
@@ -76,7 +76,7 @@ async def test_words_and_meanings_find_more_in_every_set() -> None:
     assert all(found[name] >= floor for name, floor in FLOORS.items()), missed
 
 
-async def test_a_search_goes_by_words_where_no_meaning_can_be_had(index: ToolIndex) -> None:
+async def test_a_failing_encoder_returns_no_vectors_and_is_not_called_again(index: ToolIndex) -> None:
     vectors = SentenceVectors(timeout_s=0.001)
     for _ in range(4):  # the last asks nobody any more
         assert list(await vectors.of("weather", index.sentences)) == []
@@ -84,7 +84,7 @@ async def test_a_search_goes_by_words_where_no_meaning_can_be_had(index: ToolInd
     assert list(await SentenceVectors().of("weather", ())) == []
 
 
-def test_near_tools_are_found_without_a_word_and_far_ones_are_not() -> None:
+def test_tools_near_in_meaning_are_found_without_a_common_word() -> None:
     tools = tool_set([a_tool("apple", "Red."), a_tool("banana", "Bent."), a_tool("cherry", "Two.")])
     index = ToolIndex(tools.named)
     assert first_three(index, "crooked", [0.05, 0.6, 0.2]) == ["banana", "cherry"]
@@ -94,7 +94,7 @@ def test_near_tools_are_found_without_a_word_and_far_ones_are_not() -> None:
     assert index.sentences[0] == "some: apple: Red."
 
 
-def test_what_the_weights_were_tuned_on_stays_as_good(index: ToolIndex) -> None:
+def test_the_tuning_searches_are_still_found(index: ToolIndex) -> None:
     cases = tuning_searches()
     missed = [query for query, tool in cases if tool not in first_three(index, query)]
     assert len(missed) <= len(cases) * 0.08, missed
@@ -103,7 +103,7 @@ def test_what_the_weights_were_tuned_on_stays_as_good(index: ToolIndex) -> None:
 @pytest.mark.parametrize(
     "query", ["get_weather_forecast", "get weather forecast", "weather.get_weather_forecast"]
 )
-def test_who_knows_the_name_gets_the_tool(index: ToolIndex, query: str) -> None:
+def test_a_search_for_the_name_finds_the_tool_first(index: ToolIndex, query: str) -> None:
     assert first_three(index, query)[0] == "get_weather_forecast"
 
 
@@ -113,12 +113,12 @@ def test_nothing_is_found_where_nothing_fits(index: ToolIndex) -> None:
     assert ToolIndex(()).search("weather") == []
 
 
-def test_traditional_and_simplified_characters_are_one(index: ToolIndex) -> None:
+def test_traditional_and_simplified_characters_match(index: ToolIndex) -> None:
     assert first_three(index, "天氣預報") == first_three(index, "天气预报")
     assert "query_stock_quote" in first_three(index, "股價")
 
 
-def test_camel_case_and_full_width_names_are_parted() -> None:
+def test_camel_case_is_split_and_full_width_letters_are_folded() -> None:
     named = tool_set([a_tool("getUserWeather", "Ｆｅｔｃｈ")]).named
     assert ToolIndex(named).search("weather")
     assert ToolIndex(named).search("fetch")
@@ -133,7 +133,7 @@ def test_camel_case_and_full_width_names_are_parted() -> None:
         ("earthqake alerts", "subscribe_quake_alerts"),
     ],
 )
-def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, tool: str) -> None:
+def test_accents_and_typing_errors_are_tolerated(index: ToolIndex, wish: str, tool: str) -> None:
     assert tool in first_three(index, wish)
 
 
@@ -155,7 +155,7 @@ def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, 
         ("スポーツ", "sports"),
     ],
 )
-def test_katakana_sounds_as_the_english_that_it_took(katakana: str, english: str) -> None:
+def test_katakana_matches_the_english_word_by_its_sound(katakana: str, english: str) -> None:
     assert sound_of_katakana(katakana) == sound_of_english(english) != ""
 
 
@@ -167,7 +167,7 @@ def test_names_of_services_are_found_in_katakana() -> None:
     assert len(missed) <= 18, missed
 
 
-def test_a_name_that_no_lexicon_has_is_found_in_the_other_script() -> None:
+def test_a_name_that_is_not_in_the_lexicon_is_found_in_the_other_script() -> None:
     filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
     tools = [a_tool("one", "Ask Frobnitz."), a_tool("zwei", "ザーブレン です"), *filler]
     index = ToolIndex(tool_set(tools).named)
@@ -176,7 +176,7 @@ def test_a_name_that_no_lexicon_has_is_found_in_the_other_script() -> None:
     assert first_three(index, "ケト") == []  # too short to tell from others
 
 
-def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_much_of_a_part() -> (
+def test_a_tool_that_matches_all_words_ranks_above_one_that_matches_one_word_often() -> (
     None
 ):
     much = a_tool("zorble_zorble", "Zorble.", "zorble")
@@ -186,7 +186,7 @@ def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_muc
     assert first_three(index, "zorble the frobnicator")[0] == "one"
 
 
-def test_parameters_and_the_plugin_help_a_little() -> None:
+def test_parameters_and_the_plugin_name_are_searched_too() -> None:
     plain = a_tool("one", "Do it.")
     named = tool_set([plain, replace(a_tool("two", "Do it.", "stocks"), details="about cheese")])
     assert [hit.named.name for hit in ToolIndex(named.named).search("cheese")] == ["two"]
@@ -208,7 +208,7 @@ def test_forms_of_a_word_have_one_stem(alike: tuple[str, ...]) -> None:
     assert len({stem(each) for each in alike}) == 1, {each: stem(each) for each in alike}
 
 
-def test_a_longer_word_hides_what_it_is_made_of() -> None:
+def test_a_longer_word_of_the_lexicon_hides_the_words_inside_it() -> None:
     lines = ["== 1.0 things", "anime | 动画 | アニメ", "draw | 画 | 描く", "time", "local time"]
     lexicon = ConceptLexicon([*lines, "== 0.5 deeds", "time out, take a break", "read text"])
 
@@ -226,7 +226,7 @@ def test_a_longer_word_hides_what_it_is_made_of() -> None:
     assert all_words("a note to the band") == ["a", "note", "to", "the", "band"]
 
 
-def test_a_line_costs_less_than_twelve_tokens_a_tool(tools: ToolSet) -> None:
+def test_the_lines_cost_less_than_twelve_tokens_for_each_tool(tools: ToolSet) -> None:
     tokens = token_counter()
     assert tokens.name == "o200k_base"
     for prefix in ("", "weather_plugin.", "mcp__server__"):
@@ -246,7 +246,7 @@ def test_lines_are_cut_at_a_word() -> None:
 
 
 @pytest.mark.parametrize("endless", ["d" * 4000, "AB" * 2000, "Dd" * 2000, "e" * 25])
-def test_a_word_without_end_is_no_way_to_fill_a_prompt(endless: str) -> None:
+def test_an_endless_word_in_a_description_does_not_fill_the_prompt(endless: str) -> None:
     """A stranger's server describes its tools."""
     (named,) = tool_set([a_tool("find_it", f"{endless}.")]).named
     assert deferred_lines([("find_it", named)]) == ["find_it"]
@@ -255,7 +255,7 @@ def test_a_word_without_end_is_no_way_to_fill_a_prompt(endless: str) -> None:
     assert line == "some: 1 more"
 
 
-def test_names_without_end_and_tools_without_number_are_told_of_by_plugin() -> None:
+def test_long_names_and_many_tools_are_listed_as_a_count_for_each_plugin() -> None:
     named = tool_set(
         [a_tool("a", "A."), a_tool("b" * 5 + "_c" * 40, "B."), a_tool("d", "D.")]
     ).named
@@ -280,7 +280,7 @@ def test_any_description_becomes_one_short_line(description: str, name: str) -> 
     st.lists(st.tuples(st.text("abc_天", max_size=9), TEXTS), max_size=5),
     st.lists(st.floats(-1, 1), max_size=6),
 )
-def test_a_search_never_fails_and_ranks_as_it_says(
+def test_a_search_never_fails_and_returns_hits_in_order_of_their_score(
     query: str, described: list[tuple[str, str]], near: list[float]
 ) -> None:
     tools = tool_set(a_tool(f"t{n}_{name}", text) for n, (name, text) in enumerate(described))
