@@ -341,7 +341,9 @@ async def test_a_faulty_adapter_that_is_added_during_the_start_does_not_stop_the
         assert "brought" in app.adapters
 
 
-def test_the_bot_of_nekro_plugin_run_gets_no_platform_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bot_of_nekro_plugin_run_gets_no_platform_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("TELEGRAM_BOTS", "KAIHEILA_BOTS", "WEB_ACCESS_TOKEN", "NEKRO_PLATFORMS"):
         monkeypatch.setenv(name, "[]")
     monkeypatch.setenv("NEKRO_AGENT__PERSONA", "a cat")

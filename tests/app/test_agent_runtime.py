@@ -92,7 +92,9 @@ async def test_a_chat_with_a_queued_record_is_at_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", "/status"])
-async def test_a_message_that_arrives_before_the_start_is_answered_once(tmp_path: Path, text: str) -> None:
+async def test_a_message_that_arrives_before_the_start_is_answered_once(
+    tmp_path: Path, text: str
+) -> None:
     """An adapter of a plugin may hand over messages while the bot starts. The recovery of the
     sessions does not answer them, because they reach the sessions through the inbox's queue."""
     settings = Settings(

@@ -162,7 +162,9 @@ async def answers_early(scope: Any, receive: Any, send: Any) -> None:
         (HEAD + b"Content-Length: 0\r\n\r\n", b"\r\n"),
     ],
 )
-async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(head: bytes, then: bytes) -> None:
+async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(
+    head: bytes, then: bytes
+) -> None:
     # uvicorn closes a connection after 5 s without a request, but any byte cancels this limit.
     async with served(Hasty, answers_early) as connect, await connect() as stream:
         await stream.send(head)

@@ -88,7 +88,9 @@ async def test_mentions_and_replies_are_sent(world: World, tools: ToolSet) -> No
     assert second == (Reply("75"), *people, Text(" hi"))
 
 
-async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(world: World, tools: ToolSet) -> None:
+async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
+    world: World, tools: ToolSet
+) -> None:
     world.journal.records += [
         said(78, "@lin:example.org", "Lin", Text("hi")),
         msgspec.structs.replace(said(79, "1", "Mei", Text("hi")), message_id="#79"),
@@ -254,7 +256,9 @@ async def test_view_image_takes_one_to_six_pictures(
     assert "give 1 to 6" in outcome.message
 
 
-async def test_recent_messages_returns_the_history_of_the_chat(world: World, tools: ToolSet) -> None:
+async def test_recent_messages_returns_the_history_of_the_chat(
+    world: World, tools: ToolSet
+) -> None:
     for seq, author in enumerate((Author.PERSON, Author.BOT, Author.SYSTEM), 1):
         world.journal.records.append(
             Record(

@@ -114,7 +114,9 @@ def test_every_style_draws_a_card(bare: FontBook, style: str) -> None:
     assert colours(picture(draw_card_png(bare, "hello", "", style))) > 200
 
 
-def test_without_fonts_latin_text_is_drawn_and_other_characters_are_named_in_the_error(bare: FontBook) -> None:
+def test_without_fonts_latin_text_is_drawn_and_other_characters_are_named_in_the_error(
+    bare: FontBook,
+) -> None:
     assert picture(draw_card_png(bare, "Grüße, café! 😀", "Señor", "auto"))
     with pytest.raises(FontMissing) as raised:
         draw_card_png(bare, "hello 你好你", "", "auto")

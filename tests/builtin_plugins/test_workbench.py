@@ -57,7 +57,9 @@ async def test_native_calls_use_the_documented_tool_names(world: World) -> None:
     assert tuple(function_set(tools).names) == NAMES == TOOL_NAMES
 
 
-async def test_a_tool_of_an_installed_plugin_hides_the_built_in_one_of_the_same_name(world: World) -> None:
+async def test_a_tool_of_an_installed_plugin_hides_the_built_in_one_of_the_same_name(
+    world: World,
+) -> None:
     ours = [each.tool for each in (await offered(world)).values()]
     theirs = replace(ours[0], owner="ann.console", module="console")
     tools = tool_set([*ours, theirs], builtin={"nekro.workbench"})

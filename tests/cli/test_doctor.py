@@ -100,14 +100,18 @@ async def test_a_missing_model_file_is_reported(folder: Path, write_env) -> None
     assert "gone.gguf" in found["model"].remedy
 
 
-async def test_weights_that_the_first_start_downloads_are_no_problem(folder: Path, write_env) -> None:
+async def test_weights_that_the_first_start_downloads_are_no_problem(
+    folder: Path, write_env
+) -> None:
     write_env()
     found = await findings(folder)
     assert found["model"].ok is None
     assert "first start" in found["model"].seen
 
 
-async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(folder: Path, write_env) -> None:
+async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(
+    folder: Path, write_env
+) -> None:
     write_env(
         NEKRO_LLM__BASE_URL="http://127.0.0.1:9/v1",
         NEKRO_LLM__MODEL="m",

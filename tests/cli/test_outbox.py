@@ -60,7 +60,9 @@ async def test_list_resend_and_drop(folder: Path, capsys: pytest.CaptureFixture[
     assert "dropped by the operator" in await said(capsys, "list", states="all")
 
 
-async def test_outbox_commands_use_the_api_of_a_running_bot(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_outbox_commands_use_the_api_of_a_running_bot(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = await lost(folder)
     data = folder / "data"
     async with (

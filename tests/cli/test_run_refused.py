@@ -99,7 +99,9 @@ def test_a_data_folder_that_is_a_file_stops_the_start(folder: Path, write_env, c
     assert "Is NEKRO_DATA_DIR a folder that this user may write to" in said
 
 
-def test_a_port_in_use_is_reported_before_weights_are_downloaded(folder: Path, write_env, capsys) -> None:
+def test_a_port_in_use_is_reported_before_weights_are_downloaded(
+    folder: Path, write_env, capsys
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         write_env(PORT=str(other.getsockname()[1]), NEKRO_EMBEDDED__DOWNLOAD="false")
         assert "another program holds it" in run_here(capsys)

@@ -47,5 +47,7 @@ class Machine:
 
     def _set(self, name: str, value: int) -> None:
         self._now[name] = value
-        with self._shared.open("r+b") as file:  # The process has mapped this file, so it must not be replaced.
+        with self._shared.open(
+            "r+b"
+        ) as file:  # The process has mapped this file, so it must not be replaced.
             file.write(struct.pack("<3q", *self._now.values()))

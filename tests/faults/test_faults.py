@@ -47,7 +47,9 @@ async def test_with_a_slow_disk_every_message_is_still_answered_once(
     assert [whole.said(group) for group in groups] == [[str(n)] for n in range(5)]
 
 
-async def test_a_message_that_arrives_while_the_disk_is_full_is_answered_later(whole: WholeBot, machine: Machine) -> None:
+async def test_a_message_that_arrives_while_the_disk_is_full_is_answered_later(
+    whole: WholeBot, machine: Machine
+) -> None:
     group = whole.group(fence("send_channel_message('after')"))
     machine.full_disk(full=True)
     await whole.peer.say_in_group(group, 10001, "are you there?", at_me=True)
@@ -71,7 +73,9 @@ async def test_setting_the_clock_loses_and_repeats_no_message(
     assert len(whole.stored(group)) == 3
 
 
-async def test_a_message_that_arrives_while_the_database_is_locked_is_answered_later(whole: WholeBot) -> None:
+async def test_a_message_that_arrives_while_the_database_is_locked_is_answered_later(
+    whole: WholeBot,
+) -> None:
     group = whole.group(fence("send_channel_message('after')"))
     async with locked(whole.bot.data):
         await whole.peer.say_in_group(group, 10001, "are you there?", at_me=True)
@@ -94,7 +98,9 @@ async def test_repeated_and_shuffled_events_are_each_stored_once(whole: WholeBot
         assert texts == sorted(f"line {number}" for number in range(index, 30, 5))
 
 
-async def test_after_a_frozen_connection_the_adapter_asks_what_became_of_the_send(whole: WholeBot) -> None:
+async def test_after_a_frozen_connection_the_adapter_asks_what_became_of_the_send(
+    whole: WholeBot,
+) -> None:
     """The platform received the call, but its answer was lost. After the reconnect, the adapter
     finds the message in the platform's history."""
     async with Line(whole.bot.running["port"]) as line:

@@ -51,7 +51,9 @@ class ChatModelConformance:
         assert 0 <= usage.cached_tokens <= usage.prompt_tokens
         assert isinstance(end, ReplyFinished)
 
-    async def test_a_reader_that_leaves_early_does_not_block_the_next_request(self, model: ChatModel) -> None:
+    async def test_a_reader_that_leaves_early_does_not_block_the_next_request(
+        self, model: ChatModel
+    ) -> None:
         for _ in range(3):
             async with model.stream(ask("Count from one to fifty.", max_tokens=256)) as deltas:
                 assert isinstance(await anext(deltas), TextDelta)
@@ -63,7 +65,9 @@ class ChatModelConformance:
             pass
         assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
 
-    async def test_a_cancelled_reader_does_not_block_the_next_request(self, model: ChatModel) -> None:
+    async def test_a_cancelled_reader_does_not_block_the_next_request(
+        self, model: ChatModel
+    ) -> None:
         async with anyio.create_task_group() as tasks:
 
             async def listen_until_cancelled() -> None:
@@ -118,7 +122,9 @@ def calls_of(deltas: list[Delta]) -> list[FunctionCall]:
 
 
 class FunctionCallConformance:
-    async def test_whole_calls_come_after_the_text_and_before_the_usage(self, calling_model: ChatModel) -> None:
+    async def test_whole_calls_come_after_the_text_and_before_the_usage(
+        self, calling_model: ChatModel
+    ) -> None:
         assert calling_model.profile.functions
         deltas = await listen(calling_model, ask("Roll two dice.", functions=(DICE,)))
         *words, first, second, usage, end = deltas
@@ -130,7 +136,9 @@ class FunctionCallConformance:
         assert isinstance(usage, RequestUsage)
         assert end == ReplyFinished("stop")
 
-    async def test_the_results_of_calls_can_be_sent_to_the_model(self, calling_model: ChatModel) -> None:
+    async def test_the_results_of_calls_can_be_sent_to_the_model(
+        self, calling_model: ChatModel
+    ) -> None:
         request = ask("Roll two dice.", functions=(DICE,))
         calls = calls_of(await listen(calling_model, request))
         said = PromptMessage("assistant", (TextPart("Rolling."),), calls=tuple(calls))

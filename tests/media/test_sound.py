@@ -93,7 +93,9 @@ def test_a_converted_voice_has_the_requested_format(wanted: VoiceFormat) -> None
         ("m4a", "aac", 24_000),
     ],
 )
-def test_ffmpeg_reads_the_codec_and_the_rate_of_a_converted_voice(wanted: str, codec: str, rate: int) -> None:
+def test_ffmpeg_reads_the_codec_and_the_rate_of_a_converted_voice(
+    wanted: str, codec: str, rate: int
+) -> None:
     made, _ = convert(wav(rate=16_000, pcm=tone(rate=16_000)), "audio/wav", wanted)
     with av.open(io.BytesIO(made)) as file:
         (stream,) = file.streams
@@ -200,7 +202,9 @@ async def test_a_voice_is_converted_in_a_child_process() -> None:
         pytest.param(b"\xff\xfb\x90\0" * 20, None, id="no WAV"),
     ],
 )
-def test_the_length_of_a_plain_wav_file_is_read_from_its_head(data: bytes, seconds: float | None) -> None:
+def test_the_length_of_a_plain_wav_file_is_read_from_its_head(
+    data: bytes, seconds: float | None
+) -> None:
     assert plain_wav_seconds(data) == seconds
 
 

@@ -86,7 +86,9 @@ def test_a_sender_that_starts_a_new_thread_each_time_has_one_count() -> None:
     assert got == SETTINGS.burst_turns
 
 
-async def test_a_conversation_with_a_bot_that_answers_everything_ends(folder: Path, boxes: Shelf) -> None:
+async def test_a_conversation_with_a_bot_that_answers_everything_ends(
+    folder: Path, boxes: Shelf
+) -> None:
     """The other bot answers each message of our bot at once and mentions our bot in it."""
     model = ScriptedModel(lambda _: fence("send_channel_message('and you?')"))
     trigger = TriggerSettings(debounce_s=0, burst_turns=4)
@@ -106,7 +108,9 @@ async def test_a_conversation_with_a_bot_that_answers_everything_ends(folder: Pa
         assert said[5:] == ["and you?"], "others are answered as ever"
 
 
-async def test_a_bot_that_answers_with_a_command_gets_a_limited_number_of_replies(folder: Path, boxes: Shelf) -> None:
+async def test_a_bot_that_answers_with_a_command_gets_a_limited_number_of_replies(
+    folder: Path, boxes: Shelf
+) -> None:
     trigger = TriggerSettings(debounce_s=0, burst_turns=3)
     boss = CommandSettings(super_users=frozenset({"fake:boss"}))
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger, command=boss) as bot:

@@ -162,7 +162,9 @@ async def test_without_a_quota_the_database_is_not_read(folder: Path, boxes: She
         assert await day_limits(ports, GROUP, "lin") == []
 
 
-async def test_a_quota_of_one_person_does_not_limit_other_people(folder: Path, boxes: Shelf) -> None:
+async def test_a_quota_of_one_person_does_not_limit_other_people(
+    folder: Path, boxes: Shelf
+) -> None:
     conduct = '[people."fake:mei".quota]\nturns = 1\n'
     async with bot_with(folder, boxes, conduct) as bot:
         assert await kinds(bot, user="lin") == []
@@ -189,9 +191,7 @@ async def test_a_thread_shares_the_quota_of_its_chat_unless_it_has_its_own(
         assert accounts[1].quota == Quota(turns=7, tokens=0, money=2.0)
 
 
-async def test_money_spent_during_a_turn_counts_toward_the_day(
-    folder: Path, boxes: Shelf
-) -> None:
+async def test_money_spent_during_a_turn_counts_toward_the_day(folder: Path, boxes: Shelf) -> None:
     async with bot_with(folder, boxes, money_a_day=1.0) as bot:
         await used(bot, cost=0.75)
         limits = Limits(await day_limits(bot.services, GROUP, "lin"))

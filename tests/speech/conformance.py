@@ -71,7 +71,9 @@ class SpeakerConformance:
             "one\n\n\ntwo",
         ],
     )
-    async def test_text_with_unusual_characters_is_spoken(self, speaker: Speaker, text: str) -> None:
+    async def test_text_with_unusual_characters_is_spoken(
+        self, speaker: Speaker, text: str
+    ) -> None:
         check_sound(await speaker.speak(text))
 
     async def test_the_engine_works_after_an_error(self, speaker: Speaker) -> None:

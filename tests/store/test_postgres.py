@@ -152,7 +152,9 @@ async def test_a_locked_table_is_an_error_and_nothing_is_half_written(
 # ---- numbers and tables
 
 
-async def test_sequence_numbers_are_never_reused(postgres: PostgresServer, postgres_url: str) -> None:
+async def test_sequence_numbers_are_never_reused(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
     async with Store.open(postgres_url) as store:
         last = [await say(store) for _ in range(5)][-1]
     await postgres.run("DELETE FROM messages", url=postgres_url)

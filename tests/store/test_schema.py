@@ -112,7 +112,9 @@ async def test_a_migration_keeps_a_copy_and_deletes_old_copies(
         assert tables == {"tortoise_migrations", "old"}
 
 
-async def test_a_killed_migration_does_not_change_the_database_file(tmp_path: Path, sqlite_url: str) -> None:
+async def test_a_killed_migration_does_not_change_the_database_file(
+    tmp_path: Path, sqlite_url: str
+) -> None:
     """A process that dies during a migration leaves only an incomplete copy beside the file."""
     async with Store.open(sqlite_url) as store:
         await say(store, "kept")

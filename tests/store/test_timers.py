@@ -55,7 +55,9 @@ async def test_unanswered_timer_lines_are_found_after_a_restart(store: Store) ->
     assert await store.turns.unanswered(since=500.0) == []
 
 
-async def test_a_timer_that_is_over_is_deleted_after_the_agent_has_handled_its_line(store: Store) -> None:
+async def test_a_timer_that_is_over_is_deleted_after_the_agent_has_handled_its_line(
+    store: Store,
+) -> None:
     told = await _line(store, "tea")
     await store.timers.put(dataclasses.replace(ROW, state="over", record_seq=told))
     await store.timers.put(dataclasses.replace(ROW, timer_id="t2"))

@@ -1,4 +1,4 @@
-"""The kit's own bot: conversations with a plugin, as its author's tests hold them."""
+"""The bot of the plugin kit: the tests of a plugin's author talk to the plugin through it."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -98,7 +98,7 @@ async def test_a_test_holds_a_conversation(bot: Bot) -> None:
 
 
 async def test_say_waits_until_the_bot_is_done(bot: Bot) -> None:
-    """However slow the machine is: quiet is not the same as done."""
+    """A slow machine may be silent for longer than ``quiet_s`` before it is done."""
     assert await bot.chat().say("/stir", quiet_s=0.02) == ["stirred"]
     assert await bot.chat().say("hm", quiet_s=0.02) == ["hm!"]
 

@@ -1,4 +1,4 @@
-"""Timers with a store and an inbox, over restarts."""
+"""Timers with a store and an inbox, also over restarts."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ HOURLY = Schedule.parse("0 * * * *", "UTC")
 
 
 class Bot:
-    """What has timers. ``now`` is its clock."""
+    """The parts of a bot that timers need. ``now`` is its clock."""
 
     def __init__(self, url: str) -> None:
         self.now = NOON
@@ -36,7 +36,7 @@ class Bot:
 
     @asynccontextmanager
     async def up(self, *, started: bool = True, **settings: int) -> AsyncIterator["Bot"]:
-        """A process, from its start to its end."""
+        """Run the bot in this block, as one process from its start to its end."""
         bounds = TimerSettings(look_s=0.01, **settings)
         async with Store.open(self.url, clock=self.clock) as self.store:
             self.inbox = Inbox(self.store, Broadcast(), wall=self.clock)
@@ -59,7 +59,7 @@ class Bot:
         return lines
 
     async def left(self, *texts: str) -> None:
-        """Wait until only these timers are set: a line is there a moment before its timer goes."""
+        """Wait until only these timers are set. A timer is removed a moment after its line."""
         with anyio.fail_after(30):
             while [row.text for row in self.timers.of_chat(GROUP)] != [*texts]:
                 await anyio.sleep(0.01)
@@ -67,7 +67,7 @@ class Bot:
 
 @pytest.fixture(scope="module")
 async def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database: its tables take longer than any test here."""
+    """An empty database, made once: making its tables takes longer than any test here."""
     folder = tmp_path_factory.mktemp("fresh")
     async with Store.open(f"sqlite://{folder}/nekro.sqlite3"):
         pass
@@ -120,8 +120,8 @@ async def test_timers_survive_a_restart_and_late_ones_say_that_they_are_late(bot
 
 
 async def test_a_due_time_is_announced_once_even_if_the_row_is_reset(bot: Bot) -> None:
-    """The line and the row are one transaction: there is nothing between them. Even where the row
-    is put back by hand, the line's unique key keeps it from being told again."""
+    """The line and the row are written in one transaction. Here the row is reset by hand, and the
+    unique key of the line still prevents a second announcement."""
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON, "tea")
         await bot.until(bool)
@@ -146,7 +146,7 @@ async def test_timers_follow_a_clock_that_was_set(bot: Bot) -> None:
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600
         await bot.until(lambda lines: len(lines) == 1)
-        bot.now -= 1800  # put back: 13:00 comes again, and was told of
+        bot.now -= 1800  # set back: 13:00 comes again, but was announced already
         await anyio.sleep(0.05)
         bot.now += 1800
         await anyio.sleep(0.05)
@@ -232,9 +232,9 @@ async def test_the_number_of_timers_is_limited(bot: Bot) -> None:
 async def test_while_the_store_fails_no_timer_changes_and_due_timers_wait(
     fresh: Path, tmp_path: Path
 ) -> None:
-    """The store refuses to write for a while, as on a full disk."""
+    """The store refuses writes for a while, as it does on a full disk."""
     shutil.copy(fresh, tmp_path)
-    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # which alone has a switch for this
+    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # only SQLite has PRAGMA query_only
     async with bot.up():
         row = await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await bot.store.timers._database.read("PRAGMA query_only = ON")

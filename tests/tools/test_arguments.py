@@ -1,4 +1,4 @@
-"""Arguments: bound as Python binds them, converted as the annotations say, refused in words."""
+"""Arguments are bound as Python binds them, converted by the annotations, or refused."""
 
 import inspect
 from dataclasses import replace
@@ -275,7 +275,7 @@ def test_any_arguments_are_bound_or_refused(args: list[Any], kwargs: dict[str, A
         refused = str(error)
     if bound is not None:
         inspect.signature(many).bind(None, *bound.args, **bound.kwargs)
-    # What is said can be printed and stored, whatever came.
+    # Any refusal text can be printed and stored.
     assert refused.encode() or bound is not None
 
 
@@ -283,7 +283,9 @@ def test_any_arguments_are_bound_or_refused(args: list[Any], kwargs: dict[str, A
     args=st.lists(st.integers(), max_size=5),
     kwargs=st.dictionaries(st.sampled_from((*NAMES, "x")), st.integers()),
 )
-def test_exactly_the_calls_that_python_accepts_are_bound(args: list[int], kwargs: dict[str, int]) -> None:
+def test_exactly_the_calls_that_python_accepts_are_bound(
+    args: list[int], kwargs: dict[str, int]
+) -> None:
     try:
         expected = inspect.signature(four).bind(None, *args, **kwargs)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What is read from a function, what is refused, what its author is told."""
+"""How a function becomes a tool: what is read from it, and which errors and warnings it causes."""
 
 import ast
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AgentCtx:
-    """Stands for the real one, which lives on a higher floor."""
+    """Stands for the real class, which belongs to a higher floor."""
 
 
 class Colour(Enum):

@@ -1,4 +1,4 @@
-"""Worked examples out of docstrings."""
+"""Worked examples are read from docstrings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Under which names tools are found."""
+"""The names under which tools are found."""
 
 import builtins
 import keyword
@@ -44,7 +44,9 @@ def test_a_tool_is_found_by_three_names() -> None:
         ("__import__", "__call__", ("mod.__call__",)),
     ],
 )
-def test_names_of_python_are_not_given_to_tools(name: str, python_name: str, names: tuple[str, ...]) -> None:
+def test_names_of_python_are_not_given_to_tools(
+    name: str, python_name: str, names: tuple[str, ...]
+) -> None:
     tools = tool_set([named_tool(name, python_name, "ann.mod")])
     assert tools.named[0].names == names
 

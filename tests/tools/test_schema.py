@@ -1,4 +1,4 @@
-"""Types for machines and for readers."""
+"""Types of parameters, as JSON schema for programs and as text for readers."""
 
 from typing import Any, Literal
 

@@ -235,7 +235,9 @@ def packed(name: str, way: int) -> zipfile.ZipInfo:
     return entry
 
 
-def test_a_zip_in_the_layout_of_code_hosts_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
+def test_a_zip_in_the_layout_of_code_hosts_is_installed(
+    operator: Operator, tmp_path: Path, data: Path
+) -> None:
     source = plugin_source("cup", "shake")
     whole = zipped(
         tmp_path / "cup-main.zip",
@@ -360,7 +362,9 @@ def test_a_malformed_manifest_is_ignored(cup: Path, manifest: str) -> None:
     assert inspect_plugin(cup).tools == ("shake",)
 
 
-def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(operator: Operator, tmp_path: Path, cup: Path) -> None:
+def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(
+    operator: Operator, tmp_path: Path, cup: Path
+) -> None:
     with pytest.raises(SourceRefused, match="or a git address"):
         operator.install(tmp_path / "missing")
     (tmp_path / "two" / "a").mkdir(parents=True)
@@ -402,7 +406,9 @@ def test_a_plugin_is_installed_with_its_packages_or_not_at_all(
     assert operator.installer.shelf.held == {}
 
 
-async def test_a_running_bot_loads_and_unloads_what_is_installed_and_removed(tmp_path: Path, cup: Path) -> None:
+async def test_a_running_bot_loads_and_unloads_what_is_installed_and_removed(
+    tmp_path: Path, cup: Path
+) -> None:
     world = World(tmp_path / "data")
     operator = Operator(world.data_dir)
 

@@ -72,7 +72,9 @@ async def notes(_ctx: AgentCtx) -> str:
 
 
 @pytest.mark.long
-async def test_check_counts_the_tokens_of_deferred_tools_and_of_the_prompt_text(tmp_path: Path) -> None:
+async def test_check_counts_the_tokens_of_deferred_tools_and_of_the_prompt_text(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "many.py").write_text(DEFERRED)
     _, text = await checked(tmp_path / "many.py")
     assert "(tool_search):\n\nweather: Say what the weather is" in text

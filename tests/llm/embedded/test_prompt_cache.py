@@ -65,7 +65,9 @@ async def test_a_saved_prompt_cache_is_loaded(slots: Slots, readings: PromptCach
     assert slots.asked == [("save", f"{name}.part"), ("restore", name)]
 
 
-async def test_a_cache_file_that_the_server_refuses_is_deleted(slots: Slots, readings: PromptCache) -> None:
+async def test_a_cache_file_that_the_server_refuses_is_deleted(
+    slots: Slots, readings: PromptCache
+) -> None:
     (slots.folder / "old.reading").write_bytes(b"of another version")
     slots.takes = False
     assert not await readings.load(0, "old.reading")

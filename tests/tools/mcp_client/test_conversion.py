@@ -1,4 +1,4 @@
-"""A stranger's tools, whatever they look like, are tools that can be shown and called."""
+"""Any tool of an untrusted MCP server becomes a tool that can be shown and called."""
 
 import ast
 import json

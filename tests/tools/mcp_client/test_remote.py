@@ -1,4 +1,4 @@
-"""Servers over HTTP: the real package on loopback, with a token. They come and go."""
+"""MCP servers over HTTP: real ones on loopback, which need a token, and stop and start again."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -62,7 +62,7 @@ async def serving(port: int = 0) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def serving_as_before_2025() -> AsyncIterator[int]:
-    """The stream of events that streamable HTTP took the place of."""
+    """A server with the older transport, server-sent events, which streamable HTTP replaced."""
     server, way = make_server(), SseServerTransport("/messages/")
 
     async def listen_to(request: Request) -> Response:

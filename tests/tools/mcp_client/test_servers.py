@@ -1,4 +1,4 @@
-"""MCP servers as a bot uses them: good ones, and bad ones that hurt nobody else."""
+"""MCP servers as a bot uses them. A bad one does not affect the others."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ async def test_tools_of_a_server_behave_like_other_tools(tmp_path: Path) -> None
         assert (echo.visibility, echo.owner) == (Visibility.DEFERRED, "mcp.peer")
         assert (echo.summary, echo.details) == ("Say it again.", "Word for word.")
         assert signature_text(echo) == "echo(text: str, times: int | None = 1)"
-        assert bot.tools.resolve("echo") is None  # no server takes a plugin's name
+        assert bot.tools.resolve("echo") is None  # a server gets no undotted name
         assert await bot.call("peer.echo", text="hi", times=2) == ToolReturn("hi hi")
         assert await bot.call("peer.send_it_now", to_whom="Lin") == ToolReturn("to Lin")
         assert await bot.call("peer.table") == ToolReturn(
