@@ -13,8 +13,8 @@ NOTHING = Resources()
 
 
 class CountedCalls:
-    """Cooks dishes, each in 10 ms. ``started`` and ``cancelled`` list the calls. A dish with "burnt"
-    in its name is an error."""
+    """Cooks dishes, each in 10 ms. ``started`` and ``cancelled`` list the calls. A dish with
+    "burnt" in its name is an error."""
 
     def __init__(self) -> None:
         self.started: list[str] = []

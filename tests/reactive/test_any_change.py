@@ -207,7 +207,7 @@ class ThreeCells(RuleBasedStateMachine):
         self._check(self.left(), self.right(), [each.state for each in self.cells.values()])
 
     def _check(self, left: str | None, right: str | None, states: list[CellState[str]]) -> None:
-        """Each cell is idle, pending, done or failed, and its value comes from the current inputs."""
+        """Each cell is idle, pending, done or failed, and its value is from the current inputs."""
         for state in states:
             shown = (state.pending, state.result is not None, state.error is not None)
             assert sum(shown) <= 1, state

@@ -145,7 +145,7 @@ def changed(**fields: Any) -> Break:
 
 
 def without(method: str) -> Break:
-    """Remove a method in a subclass, because Python 3.12 looks for protocol methods in the class."""
+    """Remove a method in a subclass: Python 3.12 looks for a protocol's methods in the class."""
 
     def apply(harness: Harness) -> None:
         kind = type(harness.adapter)
