@@ -1,4 +1,4 @@
-"""An hour of a busy bot: ``make soak``, ``make soak MINUTES=5``. Never in CI.
+"""Runs a busy bot for an hour: ``make soak``, ``make soak MINUTES=5``. CI does not run it.
 
 The bot gets fifty messages per second in 500 groups of five accounts. One message in twenty is for
 the bot, and the scripted model answers it with one send. The program samples all the time: the

@@ -241,7 +241,7 @@ def _own_pid() -> int:
 
 
 def _below(ancestor: int) -> list[int]:
-    """All processes that descend from one."""
+    """All descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

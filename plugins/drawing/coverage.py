@@ -1,4 +1,4 @@
-"""Which characters a font file has, read from its ``cmap`` table.
+"""Reads from the ``cmap`` table of a font file which characters the font has.
 
 For a character that a font lacks, Pillow draws a box and reports nothing. Source: the OpenType
 specification, "cmap - Character to Glyph Index Mapping Table", formats 4 and 12.

@@ -28,13 +28,13 @@ BLACK = Style(40, (0, 0, 0))
 
 @pytest.fixture(scope="module")
 def bare() -> FontBook:
-    """The fonts of a machine that has none."""
+    """A font book of a machine without fonts."""
     return FontBook(None, [])
 
 
 @pytest.fixture(scope="module")
 def fonts() -> FontBook:
-    """The fonts of this machine."""
+    """A font book of this machine."""
     return FontBook(None, system_folders())
 
 

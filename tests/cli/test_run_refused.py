@@ -21,7 +21,7 @@ MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"
 
 
 def words(ended: Ended) -> str:
-    """What a refused start says on stderr."""
+    """Check that a start was refused; returns its stderr."""
     assert ended.status == 1, ended.err
     assert "Traceback" not in ended.out + ended.err
     assert ended.err.startswith("nekro-core cannot start: ")

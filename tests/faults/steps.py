@@ -24,7 +24,7 @@ _SHARED = struct.Struct("<2q")
 
 
 class Steps:
-    """The steps of one process: how many it has taken, and when it is to be killed."""
+    """The shared file of one process: its count of steps, and the step at which to kill it."""
 
     def __init__(self, folder: Path, *, tasks: str = "") -> None:
         self._file = folder / "steps"

@@ -30,7 +30,7 @@ def ask(*texts: str, **options) -> ChatRequest:
 
 
 async def listen(model: ChatModel, request: ChatRequest) -> list[Delta]:
-    """Every delta of a reply."""
+    """Read all deltas of a reply."""
     async with model.stream(request) as deltas:
         return [delta async for delta in deltas]
 

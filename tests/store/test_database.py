@@ -67,7 +67,7 @@ async def test_a_full_disk_is_an_error_until_there_is_space_again(
 ) -> None:
     async with Store.open(sqlite_url) as store:
         await say(store)
-        full = "PRAGMA max_page_count = 1"  # SQLite's own way to run out of room.
+        full = "PRAGMA max_page_count = 1"  # SQLite then reports a full disk.
         await store.plugin_data._database.read(full)
         with pytest.raises(StoreUnavailable, match="free space on the disk"):
             await store.plugin_data.set("p", "x" * 1_000_000)
@@ -112,7 +112,7 @@ async def test_a_write_of_a_cancelled_owner_is_stored_before_the_store_closes(ur
 
 
 async def test_a_cancelled_opening_leaves_no_connection_open(sqlite_url: str) -> None:
-    """A connection that is not closed keeps its thread, and so the process, alive."""
+    """An open connection has a thread, which would keep the process alive."""
     before = connection_threads()
     with anyio.CancelScope() as scope:
         scope.cancel()

