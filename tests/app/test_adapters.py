@@ -258,7 +258,7 @@ def test_settings_are_assigned_to_the_adapter_that_declares_their_prefix(tmp_pat
     }
 
 
-def test_operators_by_nonebots_names(tmp_path: Path) -> None:
+def test_nonebots_platform_names_are_mapped_to_adapters(tmp_path: Path) -> None:
     write(tmp_path / "adapters" / "quiltpost", '[quiltpost]\nnonebot_name = "qlt"', "")
     found = AdapterDirectory.find(tmp_path)
     assert found.superuser_platforms(None) == ("onebot_v11", "onebot_v12")

@@ -106,7 +106,7 @@ def test_tool_mode_is_refused_for_the_embedded_model(folder: Path, line: str) ->
         ),
     ],
 )
-def test_nonebots_own_names_are_read(
+def test_settings_under_nonebots_names_are_read(
     folder: Path, lines: str, people: set[str], prefixes: tuple[str, ...]
 ) -> None:
     (folder / ".env").write_text(lines + "\n")

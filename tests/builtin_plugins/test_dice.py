@@ -24,7 +24,7 @@ async def test_many_dice_are_shown_with_their_sum(world: World, run: Call) -> No
     assert sum(each) == int(total) == rolled.value
 
 
-async def test_every_side_comes_up(run: Call) -> None:
+async def test_every_side_of_the_dice_is_rolled(run: Call) -> None:
     seen = {(await run("roll_dice", sides=2)).value for _ in range(64)}
     assert seen == {1, 2}
 

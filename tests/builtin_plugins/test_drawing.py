@@ -224,7 +224,7 @@ def test_axis_numbers_are_written_in_a_readable_form(value: float, text: str) ->
 # --- font files ---------------------------------------------------------------------------------
 
 
-def test_coverage_of_a_real_font(tmp_path: Path) -> None:
+def test_the_coverage_of_a_real_font_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.ttf"
     path.write_bytes(ImageFont.load_default(20).font_bytes)
     coverage = read_coverage(path)
@@ -240,7 +240,7 @@ def test_reading_any_bytes_as_a_font_does_not_fail(tmp_path_factory, data: bytes
         assert isinstance(read_coverage(path), Coverage)
 
 
-def test_coverage_of_a_table_made_by_hand(tmp_path: Path) -> None:
+def test_the_coverage_of_a_handmade_table_is_read(tmp_path: Path) -> None:
     groups = struct.pack(">HHIII", 12, 0, 16 + 24, 0, 2) + struct.pack(">6I", 65, 70, 1, 97, 99, 7)
     cmap = struct.pack(">HHHHI", 0, 1, 3, 10, 12) + groups
     head = b"\0\1\0\0" + struct.pack(">H6x", 1) + struct.pack(">4sIII", b"cmap", 0, 28, len(cmap))

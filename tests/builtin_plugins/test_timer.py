@@ -33,7 +33,7 @@ async def test_a_reminder_wakes_the_agent(bot: Bot) -> None:
     assert await bot.chat("group_40004").call("list_timers") == []
 
 
-async def test_a_recurring_timer_is_made_and_paused(bot: Bot) -> None:
+async def test_a_recurring_timer_is_created_and_paused(bot: Bot) -> None:
     chat = bot.chat()
     line = await chat.call(
         "create_recurring_timer", "greet everybody", "30 7 * * *", days="mon_fri", title="morning"

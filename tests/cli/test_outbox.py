@@ -43,7 +43,9 @@ async def said(capsys: pytest.CaptureFixture[str], action: str, **options: objec
     return out.out + out.err
 
 
-async def test_list_resend_and_drop(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_outbox_list_resend_and_drop_work_without_a_bot(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "all that was sent has arrived" in await said(capsys, "list")
     name = await lost(folder)
     listed = await said(capsys, "list")

@@ -36,7 +36,9 @@ class Clock:
         ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # after a pause it gets three more turns
     ],
 )
-def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> None:
+def test_a_sender_gets_this_many_turns_before_the_cooldown(
+    pauses: list[float], answered: int
+) -> None:
     clock = Clock()
     cooldown, got = Cooldown(SETTINGS, clock), 0
     for pause in pauses:

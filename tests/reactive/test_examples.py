@@ -64,7 +64,7 @@ async def test_the_basic_runner_runs(resources: Resources) -> None:
         assert (await run.settled()).result.exit_code == 3
 
 
-async def test_basic_runner_in_a_chat(
+async def test_the_basic_runner_edits_its_message_in_a_chat(
     source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(tmp_path)

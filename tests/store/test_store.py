@@ -30,7 +30,7 @@ from .conftest import GROUP, OTHER, Clock, record, say
 # ---- chats, accounts, users
 
 
-async def test_chats_by_newest_activity(store: Store, clock: Clock) -> None:
+async def test_chats_are_listed_by_newest_activity(store: Store, clock: Clock) -> None:
     third = ChatKey.parse("onebot_v11-group_4")
     await say(store, time=5.0)
     await say(store, key=third, time=6.0)

@@ -47,7 +47,7 @@ def test_entries_older_than_the_longest_bound_are_not_counted(now: float, count:
 
 
 @given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 5), st.integers(1, 40))
-def test_a_caller_that_waits_as_told_stays_within_the_bound(
+def test_a_caller_that_waits_wait_s_seconds_stays_within_the_bound(
     pauses: list[int], count: int, seconds: int
 ) -> None:
     window, now, taken = RateWindow((count, float(seconds))), 0.0, list[float]()

@@ -119,7 +119,7 @@ def test_a_schedule_without_another_time_is_over() -> None:
     assert after_firing(row, 253_402_300_000.0).state == "over"
 
 
-def test_the_agent_is_told_how_late_it_is() -> None:
+def test_the_line_says_how_late_the_timer_is() -> None:
     row = replace(ROW, cron="0 * * * *", timezone="UTC", due=BEGIN - BEGIN % 3600, title="pause")
     assert due_text(row, row.due + 1) == 'The recurring timer "pause" (t1) is due: tea'
     late = due_text(row, row.due + 3 * 3600 + 5)

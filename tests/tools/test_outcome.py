@@ -132,7 +132,7 @@ def test_a_list_of_parts_is_parsed(value: Any, parts: Any) -> None:
         ([audio(WAV, "ogg")], "format 'ogg'"),
     ],
 )
-def test_malformed_parts(value: Any, told: str) -> None:
+def test_malformed_parts_are_refused(value: Any, told: str) -> None:
     with pytest.raises(ContentError) as caught:
         contents(value)
     assert told in str(caught.value)

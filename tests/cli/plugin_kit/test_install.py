@@ -197,7 +197,9 @@ def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> N
         assert len(line) == 5, "before and after, nothing else"
 
 
-def test_a_second_command_is_told_to_wait(operator: Operator, cup: Path, data: Path) -> None:
+def test_a_second_command_is_refused_while_the_first_one_runs(
+    operator: Operator, cup: Path, data: Path
+) -> None:
     operator.install(cup)
     plan = PluginMove(
         item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
@@ -294,7 +296,7 @@ SOURCE = ("__init__.py", plugin_source("cup", "shake"))
         ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
     ],
 )
-def test_a_zip_that_is_refused(
+def test_a_hostile_zip_is_refused_with_a_reason(
     operator: Operator,
     tmp_path: Path,
     data: Path,

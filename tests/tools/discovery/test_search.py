@@ -60,7 +60,7 @@ def test_words_alone_find_forty_of_forty_five(index: ToolIndex, name: str) -> No
 
 
 @pytest.mark.long
-async def test_words_and_meanings_find_more_in_every_set() -> None:
+async def test_words_and_meanings_together_reach_the_required_hits_in_every_set() -> None:
     missed: dict[str, list[str]] = {name: [] for name in SETS}
     async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
         for name in SETS:
