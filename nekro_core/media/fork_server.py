@@ -89,7 +89,7 @@ class ForkServer:
                     await self._end()  # it may have read a part of the request
                     raise
                 await self._end()  # it was idle and has ended
-            raise MediaError("the process that looks at it ends as soon as it starts")
+            raise MediaError("the process that decodes pictures ends as soon as it starts")
 
     async def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
