@@ -1,11 +1,11 @@
-"""The entry point in NoneBot's manner: ``python bot.py``."""
+"""Start the bot with ``python bot.py``, as NoneBot's projects do."""
 
 import gc
 import sys
 
 if __name__ == "__main__":
-    # What is imported stays; looking through it for garbage takes half a second of the start. The
-    # gateway switches it on again once the bot answers.
+    # Imported modules are never garbage, and collections during the imports take half a second of
+    # the start. The gateway enables the collector again once the bot answers.
     gc.disable()
     from nekro_core.app.server import run
 

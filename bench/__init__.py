@@ -1,1 +1,1 @@
-"""Speed and memory, measured beside the floor of the same run: `make bench`."""
+"""Measures speed and memory, each beside a baseline measured in the same run: `make bench`."""

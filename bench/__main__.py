@@ -1,7 +1,7 @@
-"""``python -m bench [ROOM ...]``: measure, print, and say what is short.
+"""``python -m bench [ROOM ...]``: measure, print, and say which figures miss their target.
 
-Each module of this folder with ``async def figures()`` is one room's part. Nothing here is a test:
-a busy machine may miss a target without anything being wrong.
+Each module of this folder with ``async def figures()`` measures one room. These are no tests: on a
+busy machine a figure may miss its target although nothing is wrong.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from bench.figure import Figure, table
 
 
 def main(rooms: list[str]) -> int:
-    """Run the parts that were named, or all; 0 where every target was reached."""
+    """Measure the named rooms, or all. Returns 0 if every target was reached."""
     known = [
         info.name
         for info in pkgutil.iter_modules(bench.__path__)

@@ -1,4 +1,4 @@
-"""The floor of what is measured of the whole bot: a bare NoneBot that echoes (`echo_bot.py`)."""
+"""Measures the baseline for the whole bot: a bare NoneBot that echoes (`echo_bot.py`)."""
 
 import asyncio
 import os
@@ -16,7 +16,8 @@ from tests.peers.onebot_v11 import OneBotPeer
 
 
 async def bare(folder: Path, rounds: int, flood: int) -> tuple[float, list[float], float, float]:
-    """Seconds of its start, milliseconds of each echo, messages a second, memory in MiB."""
+    """Measure the echo bot: seconds of its start, milliseconds of each echo, messages per second,
+    MiB of memory."""
     async with echo_bot(folder) as (url, started, pid), OneBotPeer("20002", None, url) as peer:
         await peer.wait_connected()
         mib = resident_mib(pid)
@@ -34,7 +35,7 @@ async def bare(folder: Path, rounds: int, flood: int) -> tuple[float, list[float
 
 @asynccontextmanager
 async def echo_bot(folder: Path) -> AsyncIterator[tuple[str, float, int]]:
-    """One that runs: where an implementation connects, the seconds of its start, its process."""
+    """Run the echo bot; yields its OneBot address, the seconds of its start, its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -65,7 +66,7 @@ async def echo_bot(folder: Path) -> AsyncIterator[tuple[str, float, int]]:
 
 
 def resident_mib(pid: int) -> float:
-    """What a process has in memory."""
+    """The resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

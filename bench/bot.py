@@ -1,5 +1,5 @@
-"""The whole bot over loopback: a fake OneBot implementation on one side, a scripted model on the
-other. The floor is a bare NoneBot that echoes, through the same peer in the same run."""
+"""The whole bot on loopback, between a fake OneBot implementation and a scripted model. The
+baseline is a bare NoneBot that echoes, measured with the same peer in the same run."""
 
 import os
 import tempfile
@@ -22,12 +22,12 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""By when the page is made, which happens after the start."""
+"""Seconds after the start by which the web page has been made."""
 TOKEN = "bench-token"
 
 
 class TimedModel:
-    """A model that notes when it was asked, and finishes its one statement when told to."""
+    """A model that notes when it got a request, and completes its one statement on a signal."""
 
     def __init__(self) -> None:
         self.asked_at = self.complete_at = 0.0
@@ -37,7 +37,7 @@ class TimedModel:
     def __call__(self, _asked: Asked) -> Answer:
         self.asked_at = time.perf_counter()
         self.asked.set()
-        # The last chunk follows a moment later: the send must not wait for it.
+        # The last chunk follows 0.3 s later, and the send must not wait for it.
         return Answer(
             chunks=[
                 *("```python\n", 'send_channel_message("hi")'),
@@ -50,12 +50,12 @@ class TimedModel:
         self.complete_at = time.monotonic()
 
     def again(self) -> None:
-        """Forget the last round."""
+        """Reset the events for the next round."""
         self.asked, self.go = anyio.Event(), anyio.Event()
 
 
 async def figures() -> list[Figure]:
-    """Everything that issue "First light" asks of the whole bot."""
+    """All figures of the whole bot that the issue "First light" requires."""
     with tempfile.TemporaryDirectory() as folder:
         bare_start, echo_ms, bare_rate, bare_mib = await bare(Path(folder), ROUNDS, FLOOD)
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ async def _bot(
             "NEKRO_TRIGGER__DEBOUNCE_S": str(DEBOUNCE_S),
             "NEKRO_TRIGGER__BURST_TURNS": "0",
             "NEKRO_TRIGGER__HOUR_TURNS": "0",
-            # The bench itself says one thing a hundred times to one chat.
+            # The benchmark sends the same text a hundred times to one chat.
             "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
             "LOG_LEVEL": "WARNING",
@@ -125,7 +125,7 @@ async def _bot(
 async def _rounds(
     peer: OneBotPeer, mind: TimedModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds to the prompt and to the wire of a question to each group, but the first."""
+    """Ask a question in each group: milliseconds to prompt and send, without the first group."""
     to_prompt, to_wire = [], []
     for number, group in enumerate(groups):
         mind.again()
@@ -135,14 +135,15 @@ async def _rounds(
         to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
         await anyio.sleep(0.02)
         mind.go.set()
-        # From the bytes that complete the statement to those of the send, not to whoever waits.
+        # From the bytes that complete the statement to the bytes of the send. The time until the
+        # waiting task runs is not counted.
         to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
 
 
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
-    """Messages a second that reach the store, none of them addressed to the bot."""
+    """Messages per second that are stored; none is addressed to the bot."""
     before = await _count(bot)
     began = time.perf_counter()
     for number in range(FLOOD):

@@ -1,6 +1,6 @@
-"""How soon the bot answers where it does not wait for the rest of what a person types.
+"""How soon the bot answers when it does not wait for a person to finish typing.
 
-The slow end, chats that it has never seen, and the moment in which it has just connected.
+Measures the slowest answers, chats that are new to the bot, and the moment after it connects.
 """
 
 import itertools
@@ -22,12 +22,12 @@ NEW_CHATS = 30
 STARTS = 5
 PAUSE_S = 0.15
 REST_S = 5.0
-"""After the start, when the page is made too."""
+"""Seconds after the start by which the web page has been made, too."""
 TOKEN = "bench-token"
 
 
 class TimedAnswerModel:
-    """A model that sends one message in code, and notes when it was asked."""
+    """A model that sends one message in code, and notes when it got each request."""
 
     def __init__(self) -> None:
         self.asked_at: list[float] = []
@@ -38,7 +38,7 @@ class TimedAnswerModel:
 
 
 async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]:
-    """What issue 10 asks of the slow end. ``echo_ms`` are the bare echo's of this run."""
+    """The figures that issue 10 requires. ``echo_ms`` are the times of the bare echo bot."""
     first_echo = statistics.median([await _first_echo() for _ in range(3)])
     mind = TimedAnswerModel()
     async with ScriptedModelServer(mind) as model:
@@ -86,7 +86,7 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
 async def _rounds(
     peer: OneBotPeer, mind: TimedAnswerModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
-    """Milliseconds to the prompt and to the reply of a question to each group, but the first."""
+    """Ask a question in each group: milliseconds to prompt and reply, without the first group."""
     found = []
     for group in groups:
         found.append(await _ask(peer, mind, group))

@@ -1,9 +1,9 @@
-"""The figures of an older commit and of this code, measured in turn: ``make compare BASE=e6237b0``.
+"""Compares the figures of an older commit and of this code: ``make compare BASE=e6237b0``.
 
-A machine is faster in one minute than in the next, so the two take turns, round by round, and the
-medians of the rounds are printed side by side. The older code comes out of git and uses the
-packages that are installed here. A figure counts as worse when its median is more than ``--noise``
-worse and no round of this code was as good as the older code's worst round::
+The speed of a machine changes from minute to minute, so the two are measured in turn, round by
+round, and the medians of the rounds are printed side by side. The older code is checked out from
+git and uses the packages that are installed here. A figure counts as worse if its median is more
+than ``--noise`` worse and no round of this code was as good as the older code's worst round::
 
     make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
     make compare BASE=402f53e ARGS="--database postgres bot"
@@ -33,12 +33,12 @@ _END = re.compile(r"^\d+ figures, \d+ short", re.MULTILINE)
 _NUMBER = re.compile(r"-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 Samples = Mapping[str, Sequence[float]]
-"""By the name of a figure, its value in each round."""
+"""The values of each figure, one for each round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure in both: medians of the rounds, and whether this code is worse beyond noise."""
+    """One figure of both commits: the medians of the rounds, and whether this code is worse."""
 
     name: str
     unit: str
@@ -53,7 +53,7 @@ class Compared:
 
 
 def read_table(text: str) -> Iterator[tuple[str, str, float, float | None]]:
-    """Name, unit, p50 and p99 of each figure in what ``python -m bench`` printed."""
+    """Parse the output of ``python -m bench``: name, unit, p50 and p99 of each figure."""
     columns: list[int] = []
     for line in text.splitlines():
         if line.startswith("figure "):
@@ -72,7 +72,7 @@ def read_table(text: str) -> Iterator[tuple[str, str, float, float | None]]:
 def compare(
     before: Samples, now: Samples, units: Mapping[str, str], noise: float
 ) -> Iterator[Compared]:
-    """Each figure that both have. A unit with ``/s`` is a rate: the more the better."""
+    """Compare each figure that both have. A unit with ``/s`` is a rate: higher is better."""
     for name in before:
         if name not in now:
             continue
@@ -86,7 +86,7 @@ def compare(
 
 
 async def main() -> int:
-    """Parse the command line and measure; 1 where a figure is worse."""
+    """Parse the command line and measure. Returns 1 if a figure is worse."""
     parser = argparse.ArgumentParser(
         prog="make compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

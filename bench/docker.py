@@ -1,8 +1,8 @@
-"""Boxes in containers, beside what the engine's own client does on the same machine.
+"""Boxes in containers, compared with the engine's own client on the same machine.
 
-The targets are the jail's (`bench.sandbox`); these figures have none. An engine that answers and
-has an image for boxes is used; else one is started for this, where ``dockerd`` is installed and
-root asks.
+Only the jail has targets (`bench.sandbox`); these figures have none. A running engine is used if it
+has an image for boxes. Otherwise an engine is started, if ``dockerd`` is installed and the
+benchmark runs as root.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _TIMES = 10
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this room; none where no engine runs."""
+    """Every figure of this room; none if there is no engine."""
     try:
         async with find_or_start_engine() as host, anyio.create_task_group() as tasks:
             backend = DockerBackend(SandboxSettings(docker_host=host), tasks)

@@ -1,4 +1,4 @@
-"""A bare NoneBot that echoes: the least that a bot on these libraries costs. Run by bench.bot."""
+"""A bare NoneBot that echoes: the minimum cost of a bot on these libraries. bench.bot runs it."""
 
 import nonebot
 from nonebot import on_message

@@ -1,4 +1,4 @@
-"""An engine to measure beside: what its own client takes for a program that does nothing."""
+"""A Docker engine for comparison: how long its own client takes to run an empty program."""
 
 import subprocess
 import tempfile
@@ -20,12 +20,12 @@ _TIMES = 10
 
 
 def docker_run(host: str) -> Figure:
-    """A container for one program."""
+    """Run one program in a new container."""
     return _timed(host, "docker run --rm", "run", "--rm", "--network=none", _IMAGE)
 
 
 def docker_exec(host: str) -> Figure:
-    """One program in a container that is there."""
+    """Run one program in an existing container."""
     options = ("--detach", "--rm", "--network=none", _IMAGE, "sleep", "600")
     container = _docker(host, "run", *options)
     try:
@@ -56,8 +56,8 @@ def _docker(host: str, *command: str) -> str:
 
 @asynccontextmanager
 async def find_or_start_engine() -> AsyncIterator[str]:
-    """The address of one that answers and has an image for boxes, or of one that is started for
-    this. Raises `NoEngine`."""
+    """Yield the address of an engine: ``""`` for a running one with an image for boxes, or the
+    address of one that is started here. Raises `NoEngine`."""
     async with anyio.create_task_group() as tasks:
         there = DockerBackend(SandboxSettings(), tasks)
         checked = await there.self_check()

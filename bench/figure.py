@@ -1,4 +1,4 @@
-"""One measured figure, and the table of them."""
+"""A measured figure, and the table of figures."""
 
 import statistics
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What was measured, beside the least that this machine could do in the same run.
+    """A measurement, and the baseline that was measured on this machine in the same run.
 
-    ``p50`` and ``p99`` are in ``unit``; ``floor`` too, of what ``floor_name`` says. ``target`` is
-    what we want of the p50; ``more_is_better`` turns the comparison round (rates).
+    ``p50``, ``p99`` and ``floor``, the baseline, are in ``unit``; ``floor_name`` names the
+    baseline. ``target`` is the wanted p50. ``more_is_better`` is set for rates.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Figure:
         floor_name: str,
         target: float | None = None,
     ) -> Self:
-        """The p50 and p99 of samples."""
+        """Make a figure from samples."""
         p50, p99 = percentiles(samples)
         return cls(
             name=name,
@@ -47,7 +47,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is met; nothing where there is none."""
+        """Whether the target is met; None if there is no target."""
         if self.target is None:
             return None
         return self.p50 >= self.target if self.more_is_better else self.p50 <= self.target
@@ -60,7 +60,7 @@ def percentiles(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The figures as text, one a line."""
+    """The figures as a text table, one for each line."""
     rows = [("figure", "p50", "p99", "to reach", "floor of this run", "")]
     rows += [
         (

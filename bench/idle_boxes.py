@@ -1,4 +1,4 @@
-"""What boxes cost that wait for their chat's next code, and how soon they take it up again."""
+"""How much memory idle boxes cost, and how soon they run the next code of their chat."""
 
 import subprocess
 import sys
@@ -26,11 +26,11 @@ from tests.peers.scripted_model import Answer as Said
 from tests.peers.scripted_model import Asked, ScriptedModelServer
 
 BOXES = 40
-"""In which one run each was; with fewer the interpreter's own file is shared by too few."""
+"""Boxes with one run each. Fewer would share the interpreter's pages among too few processes."""
 REST_S = 1.0
-"""After a run's end: by then a box is to have given back what it will."""
+"""Seconds after a run's end by which a box must have released memory."""
 SETTLED_S = 3.0
-"""After the last message to the bot: by then the bound on all idle boxes is kept to."""
+"""Seconds after the last message by which the bot keeps its limit on idle boxes."""
 CHATS = 100
 ROUNDS = 10
 TOKEN = "bench-token"
@@ -43,7 +43,7 @@ async def of_boxes(
     fork: tuple[str, float],
     long_rest_s: float,
 ) -> list[Figure]:
-    """Memory of boxes that were used, and their next run, soon after and after a long rest."""
+    """Memory and next run of used boxes, one second after their run and after a long rest."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)
@@ -55,7 +55,9 @@ async def of_boxes(
     late_samples = []
     for box in boxes[:20]:
         late_samples.append(await first_call(box, functions))
-        await anyio.sleep(0.1)  # what it then makes ready takes a processor
+        await anyio.sleep(
+            0.1
+        )  # afterwards the box prepares its next run, which takes processor time
     for box in boxes:
         await box.destroy()
     bare = await anyio.to_thread.run_sync(bare_interpreters)
@@ -81,7 +83,7 @@ def _latency(name: str, samples: list[float], fork: tuple[str, float]) -> Figure
 
 
 async def of_the_bot() -> list[Figure]:
-    """The whole bot after messages to many groups, each answered by code: itself, and its boxes."""
+    """Memory of the whole bot and of its boxes, after it answered many groups with code."""
     with tempfile.TemporaryDirectory() as folder:
         async with ScriptedModelServer(_answer) as model:
             settings = {
@@ -131,7 +133,7 @@ async def first_call(
     *,
     keep_globals: bool = False,
 ) -> float:
-    """Milliseconds from handing code over to its first tool call."""
+    """Milliseconds from sending code to the box until its first tool call."""
     called: list[float] = []
 
     async def handler(_: GuestCall) -> Answer:
@@ -147,7 +149,7 @@ async def first_call(
 
 
 def pss(pids: Iterable[int]) -> int:
-    """Bytes of memory; of pages that several processes map, each has its share."""
+    """Bytes of memory. A page that several processes map counts for each with its share."""
     found = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -157,7 +159,7 @@ def pss(pids: Iterable[int]) -> int:
 
 
 def bare_interpreters() -> int:
-    """The memory of one of as many interpreters that do nothing."""
+    """The memory of one idle interpreter, while `BOXES` of them run."""
     many = [
         subprocess.Popen(
             [PYTHON, "-I", "-S", "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
@@ -173,7 +175,7 @@ def bare_interpreters() -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Of all threads of a process."""
+    """The child processes of all threads of a process."""
     return [
         int(child)
         for thread in Path(f"/proc/{pid}/task").iterdir()
@@ -182,7 +184,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and everything that it started."""
+    """A process and all its descendants."""
     found = [pid]
     for one in found:
         found += children(one)

@@ -1,4 +1,4 @@
-"""Boxes: how long until code acts, what a tool call costs, how soon a box is there."""
+"""Boxes: time until code makes its first call, cost of a tool call, time to get a box."""
 
 import asyncio
 import itertools
@@ -73,7 +73,7 @@ async def _first_call(box: Box, source: str = "tool_1('hello')\n", **options: bo
 
 
 async def _neighbours() -> list[Figure]:
-    """What others take for less: a program that does nothing, and no call of anything."""
+    """How long `fork` and Docker take for a program that does nothing and calls nothing."""
     name, forked = await asyncio.to_thread(_fork)
     found = [Figure(name=f"beside it: {name}, a program that does nothing", unit="ms", p50=forked)]
     try:
@@ -92,7 +92,9 @@ async def _pooled(backend: Backend) -> Figure:
         for _ in range(25):
             while pool.ready < 1:  # noqa: ASYNC110 - a measurement, not a protocol
                 await anyio.sleep(0.05)
-            await anyio.sleep(0.7)  # a box that waits has imported what it imports in idle time
+            await anyio.sleep(
+                0.7
+            )  # by then the waiting box has finished the imports that it does when idle
             began = time.perf_counter()
             box = await pool.take()
             taken = (time.perf_counter() - began) * 1000
@@ -194,7 +196,7 @@ async def _tree(backend: Backend) -> Figure:
 
 
 async def _transfers(backend: Backend, prepare: str, megabytes: int, many: int) -> list[float]:
-    """MB/s of carrying ``it`` to another box, again and again."""
+    """MB/s of copying ``it`` to another box, measured ``many`` times."""
     spec = replace(_SPEC, disk_bytes=600 * 1024**2)
     giver, taker = await backend.create(spec), await backend.create(spec)
     await _first_call(giver, f"{prepare}tool_1()\n")
@@ -247,7 +249,7 @@ async def _cancelled(backend: Backend) -> Figure:
 
 
 async def _out_of_time(backend: JailBackend) -> Figure:
-    """How much later than its limit a run is over, with nothing of it left."""
+    """How long after its time limit a run has ended with all its processes."""
     box = await backend.create(_SPEC)
     samples = []
     for _ in range(20):
@@ -340,4 +342,4 @@ ON_ANY_BACKEND = {
     "one file": _one_file,
     "cancelled": _cancelled,
 }
-"""What can be measured of every backend: each takes one and gives a figure."""
+"""The measurements for every backend: each function takes a backend and returns a figure."""

@@ -1,10 +1,10 @@
-"""An hour of a busy bot: ``make soak``, ``make soak MINUTES=5``. Never in CI.
+"""Runs a busy bot for an hour: ``make soak``, ``make soak MINUTES=5``. CI does not run it.
 
-Fifty messages a second in 500 groups of five accounts, one in twenty of them for the bot; the
-scripted model answers each with one send. Looked at all the time: what the way in has not stored
-yet and for how long, what the way out has not sent yet, how long an answer takes, and the bot's
-memory. In the end memory and queues must be flat: no more in the last third of the time than in
-the middle one, but for what two looks at the same thing differ by.
+The bot gets fifty messages per second in 500 groups of five accounts. One message in twenty is for
+the bot, and the scripted model answers it with one send. The program samples all the time: the
+messages that are not stored yet and their age, the deliveries that are not sent yet, the time of
+each answer, and the bot's memory. At the end memory and queues must be flat: not larger in the
+last third of the time than in the middle third, apart from noise.
 """
 
 import argparse
@@ -31,9 +31,9 @@ _TOKEN = "soak-test-token"
 _ACCOUNTS = 5
 _LOOK_S = 0.5
 _WARM = 1 / 3
-"""The part of the time in which every chat speaks for the first time; not judged."""
+"""The first part of the time, in which each chat has its first message. It is not judged."""
 _SHORTEST_MIN = 30.0
-"""In less, a third is not enough for each chat to have had its first turn."""
+"""In a shorter test, the first third is too short for each chat to have its first turn."""
 _MEMORY_NOISE = 0.02
 _MEMORY_NOISE_MIB = 3.0
 _QUEUE_NOISE = 25
@@ -41,7 +41,7 @@ _QUEUE_NOISE = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakPlan:
-    """What is asked of the bot."""
+    """The load of the test."""
 
     minutes: float = 60.0
     per_second: float = 50.0
@@ -52,7 +52,7 @@ class SoakPlan:
 
 @dataclass(slots=True)
 class Sample:
-    """What was seen at one moment."""
+    """Memory and queue lengths at one moment."""
 
     at: float
     rss_mib: float
@@ -62,20 +62,20 @@ class Sample:
 
 @dataclass(slots=True)
 class SoakResult:
-    """Everything that was seen."""
+    """Everything that the test measured."""
 
     said_at: list[float] = field(default_factory=list)
     stored: int = 0
     answered: int = 0
     asked: int = 0
     late_s: list[float] = field(default_factory=list)
-    """How long the oldest message that is not stored has waited, at each look."""
+    """For each sample, how long the oldest message that is not stored has waited."""
     answer_s: list[float] = field(default_factory=list)
     looks: list[Sample] = field(default_factory=list)
 
 
 def reply(asked: Asked) -> Answer:
-    """An answer to the newest message of the prompt."""
+    """The model's answer to the newest message of the prompt."""
     newest = max((int(n) for n in _NUMBER.findall(asked.last_user_text)), default=-1)
     if "tools" in asked.body:
         if asked.results:
@@ -85,7 +85,7 @@ def reply(asked: Asked) -> Answer:
 
 
 async def soak(plan: SoakPlan, folder: Path, database_url: str = "") -> SoakResult:
-    """Carry it out."""
+    """Run the test."""
     seen = SoakResult()
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(ScriptedModelServer(reply))
@@ -114,7 +114,7 @@ async def soak(plan: SoakPlan, folder: Path, database_url: str = "") -> SoakResu
             await _talk(plan, peers, seen)
             await anyio.sleep(5)
             tasks.cancel_scope.cancel()
-        await bot.kill()  # How it ends is not looked at here.
+        await bot.kill()  # The end of the bot is not part of this test.
     return seen
 
 
@@ -167,7 +167,7 @@ async def _stored(look: StoreLook, before: int) -> int:
 
 
 def _take(peer: OneBotPeer, taken: int, seen: SoakResult) -> int:
-    """Count the answers that came, and let go of what nobody looks at again."""
+    """Count the new answers, and free the records that are not needed again."""
     for call in peer.sends[taken:]:
         found = re.search(r"answer (\d+)\.", call.text)
         if found:
@@ -196,14 +196,14 @@ def _line(seen: SoakResult) -> str:
 
 
 def percentiles(samples: Sequence[float]) -> str:
-    """The median and the 99th of a hundred, in milliseconds."""
+    """The median and the 99th percentile, in milliseconds."""
     ordered = sorted(samples) or [0.0]
     last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     return f"p50 {ordered[len(ordered) // 2] * 1000:.0f} ms, p99 {last * 1000:.0f} ms"
 
 
 def verdict(seen: SoakResult) -> list[str]:
-    """What is not flat, or was lost; nothing where all is well."""
+    """The faults: what grew or was lost. An empty list if there are none."""
     looks = seen.looks
     middle = looks[int(len(looks) * _WARM) : int(len(looks) * 2 / 3)]
     end = looks[int(len(looks) * 2 / 3) :]
@@ -222,7 +222,7 @@ def verdict(seen: SoakResult) -> list[str]:
 
 
 async def main() -> int:
-    """Print what was seen; 0 where it stayed flat."""
+    """Run the test and print the result. Returns 0 if there are no faults."""
     usual = SoakPlan()
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=usual.minutes)

@@ -1,4 +1,4 @@
-"""How fast a message is stored, beside what SQLite does with the same rows by itself."""
+"""How fast messages are stored, compared with SQLite alone on the same rows."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,7 @@ _LATENCIES = 300
 
 
 async def figures() -> list[Figure]:
-    """Rate of storing under load, and what one message and one send wait for alone."""
+    """The rate of storing under load, and the latency of a single message and a single send."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.sqlite3"
         async with Store.open(f"sqlite://{path}") as store:
@@ -118,7 +118,7 @@ async def _send(store: Store) -> list[float]:
 
 
 class _Stopwatch:
-    """An adapter that notes when it was called."""
+    """An adapter that notes when it gets a delivery."""
 
     name = "bench"
 
@@ -144,7 +144,7 @@ class _Stopwatch:
 
 
 def _raw(like: Path, *, batch: int) -> float:
-    """Rows a second into the same table of a fresh file, by the driver alone."""
+    """Rows per second that the driver alone inserts into the same table of a new file."""
     rows = _MESSAGES if batch > 1 else _LATENCIES
     with closing(sqlite3.connect(like)) as database:
         tables = [sql for (sql,) in database.execute(_SCHEMA)]

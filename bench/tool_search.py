@@ -1,9 +1,10 @@
-"""What a search for tools finds and how long it takes, beside its parts: is each of them needed?
+"""Hits and time of the tool search, compared with variants of it: is each of its parts needed?
 
-Hits of decision 0028: the tool is among the first three. The lexicon has read the misses of the
-fifth and the sixth set, but not those of the seventh. BM25 is the textbook's, over the same stems,
-pairs of characters and letters, without the lexicon; it is put beside the encoder in two ways: its
-share of what the rarest word could say added to the nearness, and by reciprocal ranks.
+A hit is counted as in decision 0028: the tool is among the first three results. The lexicon was
+improved with the misses of the fifth and the sixth set, but not with those of the seventh. BM25 is
+the textbook formula over the same stems, character pairs and letter triples, without the lexicon.
+It is combined with the encoder in two ways: its score, divided by the score of the rarest possible
+word, is added to the similarity; or the two are fused by reciprocal ranks.
 
 Source: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
 rank learning methods" (2009), for its 60.
@@ -32,13 +33,13 @@ from tests.tools.discovery.searches import Search, known_tools, searches, search
 _SETS = {"5": "_fifth", "6": "_sixth", "7": "_seventh"}
 _RANKS = 60
 _SHARE = 0.08
-"""The best of 0.02 to 0.2 over the first four sets and the tuning file."""
+"""The weight of BM25. Of 0.02 to 0.2 it was best on the first four sets and the tuning file."""
 
 Scores = Sequence[float]
 
 
 async def figures() -> list[Figure]:
-    """Hits of each form in each set, then how long a search takes."""
+    """The hits of each variant in each set, then the time of a search."""
     found: list[Figure] = []
     async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
         for number, name in _SETS.items():
@@ -82,7 +83,7 @@ async def _latency(vectors: SentenceVectors) -> list[Figure]:
     asked: list[float] = []
     for known, each in zip((None, ConceptLexicon(())), samples.values(), strict=True):
         index = ToolIndex(tools, known)
-        await vectors.of("weather", index.sentences)  # the texts of the tools are known from here
+        await vectors.of("weather", index.sentences)  # encodes the texts of the tools once
         for query in cases:
             began = time.perf_counter()
             near = await vectors.of(query, index.sentences)
@@ -99,7 +100,7 @@ async def _latency(vectors: SentenceVectors) -> list[Figure]:
 
 
 class _BM25:
-    """With k1 1.2 and b 0.3; a name counts twice, the plugin's half."""
+    """BM25 with k1 1.2 and b 0.3. The tool's name counts twice, the plugin's name half."""
 
     def __init__(self, tools: Sequence[NamedTool]) -> None:
         self._texts = [_terms_of(each) for each in tools]
@@ -107,10 +108,10 @@ class _BM25:
         self._lengths = [sum(text.values()) for text in self._texts]
         self._mean = sum(self._lengths) / len(tools)
         self.most = 2.2 * math.log(1 + (len(tools) + 0.5) / 1.5)
-        """Of one word that a single tool has many times."""
+        """The score of a word that only one tool has, many times."""
 
     def scores(self, query: str) -> list[float]:
-        """Of each tool."""
+        """The score of each tool."""
         wanted = _terms(query)
         return [
             sum(
@@ -166,7 +167,7 @@ def _first(tools: Sequence[NamedTool], scores: Scores) -> list[str]:
 
 
 def _places(scores: Scores) -> list[int]:
-    """Best first."""
+    """The positions of the tools, best score first."""
     return sorted(range(len(scores)), key=lambda place: -scores[place])
 
 

@@ -1,1 +1,1 @@
-"""Reactive programs, run in the tests. See README.md."""
+"""Reactive programs that the tests run. See README.md."""

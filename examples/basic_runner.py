@@ -1,4 +1,4 @@
-"""Run Python, again whenever it changes."""
+"""Run Python code, and run it again whenever the code changes."""
 
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType
 from nekro_core.api.reactive import AsyncCell, ExecResult, Readable, cell, computed, exec_, scope
@@ -15,7 +15,7 @@ plugin = NekroPlugin(
 
 
 def runner(code: Readable[str]) -> AsyncCell[ExecResult]:
-    """What the code prints; idle while there is none."""
+    """The output of the code. The cell is idle while there is no code."""
     return exec_([["python3", "main.py"]], files={"main.py": computed(lambda: code() or None)})
 
 

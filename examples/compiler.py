@@ -1,4 +1,4 @@
-"""Compile a module: several steps in one box, its source in, what was made of it out."""
+"""Compile a module: one box gets the source, runs several steps, and returns the results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ pathlib.Path("dist/names.json").write_text(json.dumps(sorted(set(names))))
 
 @dataclass(frozen=True)
 class Compiler:
-    """The build, and what can be read of it."""
+    """The build and its results."""
 
     build: AsyncCell[ExecResult]
     bytecode: Computed[bytes]
@@ -30,7 +30,7 @@ class Compiler:
 
 
 def compiler(source: Readable[str]) -> Compiler:
-    """Compile whenever the source changes."""
+    """Compile the source, and again whenever it changes."""
     build = exec_(
         [
             "mkdir -p dist",

@@ -1,4 +1,5 @@
-"""From an address to a chart, in three stages. Each is idle until the one before has a result."""
+"""Make a chart from an address in three stages. Each stage is idle until the one before has a
+result."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ def pipeline(url: Readable[str]) -> Pipeline:
     )
 
     def stats() -> Any:
-        """Nothing while there is nothing to draw: a stage that has failed has no successor."""
+        """The numbers to draw; None before there are any and after an error."""
         result = analysis.result
         return result.files["stats.json"] if result and result.ok else None
 

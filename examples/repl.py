@@ -1,4 +1,4 @@
-"""A shell in a box that stays: what one command leaves, the next one finds."""
+"""A shell in a box that stays, so each command finds the files of those before."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from nekro_core.api.reactive import ExecResult, SandboxHandle, Signal, cell, san
 
 
 class Shell:
-    """Made in a scope. Another ``image`` is another box, and an empty history."""
+    """A shell, to be made in a scope. A new ``image`` gives a new box and an empty history."""
 
     def __init__(self, image: Any = None) -> None:
         self.box: SandboxHandle = sandbox(image)
         self.history: Signal[tuple[ExecResult, ...]] = cell(())
 
     async def run(self, command: str) -> ExecResult:
-        """Run a command; what came of it, once that is known. Raises what the box raised."""
-        # The cell is needed no longer than its result, so it has a scope of its own.
+        """Run a command and wait for its result. Raises the error of the box."""
+        # The cell is needed only until it has its result, so it gets its own scope.
         with scope():
             state = await self.box.exec(command).settled()
         if state.error is not None:

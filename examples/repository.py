@@ -1,6 +1,6 @@
-"""Look at a repository: its page from the network, its lines counted in a box, one summary.
+"""Summarize a repository: its page comes from the network, and a box counts its lines.
 
-A box has no network of its own, so the files come with `fetch_data` and are put in.
+A box has no network, so `fetch_data` downloads the files and they are written into the box.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from nekro_core.api.reactive import Computed, Readable, computed, exec_, fetch_d
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known so far."""
+    """The parts of the summary that are known so far."""
 
     name: str = "loading ..."
     stars: int = 0
@@ -18,7 +18,7 @@ class Summary:
 
 
 def repository(server: str, name: Readable[str]) -> Computed[Summary]:
-    """A summary that fills in as its parts arrive, of the repository that is named now."""
+    """A summary of the repository ``name`` that is filled as its parts arrive."""
     meta = fetch_data(computed(lambda: name() and f"{server}/repos/{name()}"), mode="json")
     archive = fetch_data(
         computed(lambda: name() and f"{server}/repos/{name()}/archive.tar"), mode="bytes"

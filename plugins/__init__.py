@@ -1,1 +1,1 @@
-"""One folder a built-in plugin. Loaded by path as `nekro_builtin.plugins.*`."""
+"""The built-in plugins, one folder each. They are loaded by path as `nekro_builtin.plugins.*`."""

@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Settings and fixtures that all tests share."""
 
 import gc
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.peers import postgres as postgres_peer
 
-# A promise of an adapter that fails is shown with its values; `-p nekro_core.testing` does it for
-# third parties.
+# When a test of the adapter contract fails, pytest shows the compared values. Authors outside this
+# repository get the same with `-p nekro_core.testing`.
 pytest.register_assert_rewrite("nekro_core.testing.adapter_contract")
 
-# Two cores do many things at once: how long an example takes says nothing about our code. The same
-# examples each time, so that who changes a line is not refused for another's; others are drawn with
-# make test ARGS=--hypothesis-profile=explore.
+# Hypothesis sets no deadline, because other tests run at the same time and slow an example down.
+# It draws the same examples each time, so that a change fails only for its own mistakes. New ones
+# are drawn with make test ARGS=--hypothesis-profile=explore.
 _STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("nekro", _STEADY, derandomize=True)
 settings.register_profile("explore", _STEADY, derandomize=False)
@@ -22,8 +22,8 @@ settings.load_profile("nekro")
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays, 570 MB of it: each full collection would go through it again,
-    for a second, in the middle of somebody's test."""
+    """Exclude the 570 MB that are loaded by now from garbage collection. They stay until the end,
+    and each full collection would search them for a second in the middle of a test."""
     gc.collect()
     gc.freeze()
 
@@ -36,7 +36,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[postgres_peer.PostgresServer]:
-    """A PostgreSQL server; each test takes a database of its own from it."""
+    """A PostgreSQL server, on which each test makes its own database."""
     if postgres_peer.programs() is None:
         pytest.skip("Debian's package postgresql is not installed")
     with postgres_peer.PostgresServer() as server:

@@ -19,11 +19,11 @@ COLUMNS: dict[str, tuple[type[Bot], bool]] = {
     "AstrBot": (AstrBot, False),
     "LangBot": (LangBot, False),
 }
-"""Each column with its bot, and whether the model answers in code (others have none of it)."""
+"""Each column with its bot, and whether the model answers in code, which only nekro-core runs."""
 
 
 async def main(runs: int, wanted: list[str]) -> None:
-    """Measure each bot so many times, in turn, and print the medians."""
+    """Measure the bots in turn, ``runs`` times each, and print the medians."""
     there: dict[str, str] = {}
     for column in wanted:
         try:

@@ -1,4 +1,4 @@
-"""The bots that are compared: how each is configured, started and reached."""
+"""The bots that are compared: how to configure, start and reach each of them."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 ASTRBOT_BIN = ROOT / ".venv-astrbot" / "bin"
 LANGBOT_BIN = ROOT / ".venv-langbot" / "bin"
 MANY = 1_000_000
-"""For rate limits: it is we who say so much, not a person."""
+"""A value for rate limits, because the benchmark sends more messages than a person."""
 _SETUP_S = 120.0
 
 
@@ -35,13 +35,13 @@ def free_port() -> int:
 
 @dataclass
 class Bot(ABC):
-    """One bot in a folder of its own. ``folder`` and ``model_url`` are set by `prepare`."""
+    """One bot in its own folder. `prepare` sets ``folder`` and ``model_url``."""
 
     name = ""
     url = ""
-    """Where an OneBot implementation connects."""
+    """The address to which a OneBot implementation connects."""
     token = ""
-    """Its access token, where it asks for one."""
+    """The access token, if the bot needs one."""
     folder: Path = Path()
     model_url: str = ""
     process: "subprocess.Popen[bytes] | None" = None
@@ -50,30 +50,30 @@ class Bot(ABC):
     @property
     @abstractmethod
     def version(self) -> str:
-        """The version that is installed. Raises `OSError` where it is not."""
+        """The installed version. Raises `OSError` if the bot is not installed."""
 
     @property
     @abstractmethod
     def command(self) -> list[str]:
-        """What starts it, in its folder."""
+        """The command that starts the bot in its folder."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Its settings, where they are variables."""
+        """The settings that are environment variables."""
         return {}
 
     @abstractmethod
     async def configure(self) -> None:
-        """Make the folder's settings; may start and end it."""
+        """Write the settings into the folder. It may start and end the bot for that."""
 
     async def prepare(self, folder: Path, model_url: str) -> None:
-        """Have it configured, and its database made, as a bot that ran before."""
+        """Configure the bot and have it make its database, so that it starts like an old one."""
         await anyio.Path(folder).mkdir(parents=True)
         self.folder, self.model_url = folder, model_url
         await self.configure()
 
     def start(self) -> None:
-        """Start it, and do not wait."""
+        """Start the bot without waiting until it is ready."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
@@ -85,7 +85,7 @@ class Bot(ABC):
             )
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """End it; one that does not end within 20 s is killed."""
+        """End the bot. If it does not end within 20 s, it is killed."""
         if self.process is None:
             return
         self.process.send_signal(number)
@@ -152,7 +152,7 @@ class Nekro(Bot):
 
 
 class AstrBot(Bot):
-    """From the package registry; it wants Python 3.12 or later."""
+    """AstrBot from the package registry; it needs Python 3.12 or later."""
 
     name = "AstrBot"
 
@@ -219,8 +219,8 @@ class AstrBot(Bot):
 
 
 class LangBot(Bot):
-    """From the package registry. Its plugin runtime, a program of its own, is left off: it is
-    quicker and smaller so."""
+    """LangBot from the package registry. Its plugin runtime, a separate program, is not started,
+    which makes LangBot quicker and smaller."""
 
     name = "LangBot"
     _api_port = 0
@@ -255,7 +255,7 @@ class LangBot(Bot):
             await _until_open(self._api_port)
             await asyncio.to_thread(self._set_up)
         with self._running():
-            await _until_open(self.port)  # an account is served from the next start on
+            await _until_open(self.port)  # a new account is served only after a restart
 
     def _set_up(self) -> None:
         user = {"user": "bench@example.com", "password": "bench-password-1"}

@@ -1,4 +1,4 @@
-"""What is measured of a bot, and how."""
+"""Measures all figures of one bot."""
 
 import ctypes
 import json
@@ -21,20 +21,21 @@ from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer, piece
 ROUNDS = 100
 NEW_CHATS = 15
 FLOOD = (500, 50)
-"""Messages, to so many groups at once."""
+"""How many messages are sent at once, and to how many groups."""
 FILLED = (1_000, 100)
-"""Messages to so many groups, one in each at a time, after which memory is looked at."""
+"""How many messages are sent before memory is measured, and to how many groups. Each group gets
+one at a time."""
 AT_KILL = 200
-"""Questions around a kill, each in a group of its own."""
+"""How many questions are asked around a kill, each in its own group."""
 KILL_AFTER_S = 1.0
 SAID_EVERY_S = 0.01
 MODEL_S = 0.2
-"""How long the model thinks while the bot is killed."""
+"""Seconds that the model waits before each reply in the test with a kill."""
 PAUSE_S = 0.15
 REST_S = 2.0
-"""From the last answer until memory is looked at."""
+"""Seconds from the last answer until memory is measured."""
 SILENT_S = 20.0
-"""After so long without an answer no more are expected."""
+"""Seconds without an answer after which no more answers are expected."""
 _ASKED = re.compile(r"ask(\d+)y")
 _ANSWERED = re.compile(r"ans(\d+)y")
 
@@ -52,12 +53,12 @@ FIGURES = {
     f"kill -9: of {AT_KILL} questions answered twice": "",
     f"memory after {FILLED[0]:,} messages in {FILLED[1]} groups": "MB",
 }
-"""Their names in the order of the table, with their units."""
+"""The names of the figures in the order of the table, with their units."""
 
 
 class ScriptedAnswers:
-    """The scripted model: it answers every question of the newest user message that has no answer
-    in a chat yet, in words or in code."""
+    """The scripted model. In words or in code, it answers all questions of the newest user message
+    that have no answer in a chat yet."""
 
     def __init__(self, *, in_code: bool) -> None:
         self.in_code = in_code
@@ -82,7 +83,7 @@ class ScriptedAnswers:
 
 @dataclass
 class PeerRun:
-    """A bot between its peer and the model. Questions have numbers that never come again."""
+    """A bot between its peer and the model. Each question has a unique number."""
 
     bot: Bot
     mind: ScriptedAnswers
@@ -93,7 +94,7 @@ class PeerRun:
     answers: Counter[int] = field(default_factory=Counter)
 
     def answered(self) -> set[int]:
-        """What the chats have an answer to."""
+        """The numbers of the questions that have an answer in a chat."""
         calls = self.peer.calls
         while self.looked < len(calls):
             call = calls[self.looked]
@@ -113,7 +114,7 @@ class PeerRun:
         return number
 
     async def until_answered(self, numbers: Iterable[int]) -> bool:
-        """Whether all have got an answer, before the bot falls silent."""
+        """Wait until all have an answer. False if no answer comes for `SILENT_S` before that."""
         wanted = set(numbers)
         while not wanted <= self.answered():
             with anyio.move_on_after(SILENT_S) as silence:
@@ -135,7 +136,7 @@ class PeerRun:
 
 
 async def measure(bot: Bot, folder: Path, *, in_code: bool) -> dict[str, float]:
-    """All of `FIGURES`, of one bot in a new folder."""
+    """Measure all `FIGURES` of one bot in a new folder."""
     names = [*FIGURES]
     found = dict.fromkeys(names, float("nan"))
     _keep_orphans()
@@ -230,7 +231,7 @@ def _whole(words: str) -> bytes:
 
 
 def _keep_orphans() -> None:
-    """Have processes whose parent ended become our children, so that none is missed."""
+    """Make this process adopt descendants whose parent ended, so that their memory is counted."""
     subreaper = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
     ctypes.CDLL(None).prctl(subreaper, 1, 0, 0, 0)
 
@@ -240,13 +241,13 @@ def _own_pid() -> int:
 
 
 def _below(ancestor: int) -> list[int]:
-    """All processes that descend from one."""
+    """All descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has ended
         children.setdefault(parent, []).append(int(folder.name))
     found, new = [], children.get(ancestor, [])
     while new:
@@ -256,7 +257,7 @@ def _below(ancestor: int) -> list[int]:
 
 
 def _pss_mb(process: int) -> float:
-    """Its share of the memory that it has, in millions of bytes."""
+    """The memory of a process in MB. A shared page counts with the share of this process."""
     try:
         rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
     except OSError:

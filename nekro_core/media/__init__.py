@@ -9,12 +9,12 @@
     picture_jobs.py      checks an untrusted picture, and makes a copy for a model
     confined_process.py  one child process for each file, with limits on time and memory
     child.py             the code in such a child that reads a request and writes the answer
-    child_answer.py      reads that answer, and trusts none of it
+    child_answer.py      reads and checks that answer, which may be hostile
     sound_worker.py      the child that decodes and encodes sound
-    fork_server.py       one child for each picture, forked from a process that has loaded all
+    fork_server.py       one child for each picture, forked from a process with loaded libraries
     fork_loop.py         the loop of that process
-    picture_worker.py    its program, which decodes and scales pictures
-    self_check.py        tries what a decoder could reach on this machine if it was taken over
+    picture_worker.py    the program of that process, which decodes and scales pictures
+    self_check.py        tries what a compromised decoder could reach on this machine
     errors.py            why bytes were not converted
 
 Decoders are C code that reads untrusted bytes. One library crashed on 57 of 600 SILK files in which

@@ -13,7 +13,7 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 def encode_answer(handle: Callable[[], Answer]) -> bytes:
-    """Build a child's answer: one line of JSON, then the bytes, whose length the line has."""
+    """Build a child's answer: one line of JSON, which contains the length, and then the bytes."""
     try:
         fields, made = handle()
     except CodecMissing as error:
@@ -31,8 +31,8 @@ def serve_once(
 ) -> None:
     """Read one request from standard input, answer it on standard output, and end.
 
-    ``prepare`` gets the request without the bytes and loads all that will be needed. The function
-    that it returns gets the bytes and runs confined.
+    ``prepare`` gets the request without the bytes and loads all libraries. It returns a function,
+    which gets the bytes and runs confined.
     """
     # A library that prints must not write into the answer.
     output = os.fdopen(os.dup(1), "wb")

@@ -26,8 +26,8 @@ async def run_confined(
 ) -> tuple[dict[str, Any], bytes]:
     """Have a child handle ``data``. Return the answer's fields and bytes.
 
-    ``module`` is run as a program in this Python with a minimal environment; it calls `serve_once`.
-    The child has ``seconds`` of processor time and twice that of real time. Raises `UnusableMedia`,
+    ``module`` runs as a program in this Python with a minimal environment; it calls `serve_once`.
+    The child has ``seconds`` of processor time and twice as much real time. Raises `UnusableMedia`,
     also if the child dies or takes too long, `CodecMissing`, and `MediaError` if no process can be
     started.
     """

@@ -1,4 +1,4 @@
-"""The process of `nekro_core.media.fork_server`: it has loaded its libraries, and forks a child for
+"""The process of `nekro_core.media.fork_server`. It has loaded its libraries and forks a child for
 each file.
 
 It reads the bot's requests and passes the files to its children unread. So no file's content is in
@@ -38,7 +38,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
     """
     line = socket.socket(fileno=os.dup(0))
     confine_parent(memory=MEMORY)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a child's answer is enough: none is waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for children to end
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal: the bot ends this process
     parent = os.getpid()
     while True:

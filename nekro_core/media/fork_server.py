@@ -52,7 +52,7 @@ class ForkServer:
     ) -> tuple[dict[str, Any], bytes]:
         """Have a child handle the open file ``source``. Return the answer's fields and bytes.
 
-        The child has ``seconds`` of processor time and twice that of real time. Raises
+        The child has ``seconds`` of processor time and twice as much real time. Raises
         `UnusableMedia`, also if the child dies or takes too long, `CodecMissing`, and `MediaError`
         if no child can be made.
         """
@@ -64,7 +64,7 @@ class ForkServer:
                     await self._hand_over(words, source, write)
                 finally:
                     os.close(write)
-                # The child's own clock ends it before ours does.
+                # The child's own timer ends it before this timeout.
                 with anyio.fail_after(2 * seconds + 5):
                     answer = await _read(read)
             except TimeoutError:
@@ -86,10 +86,10 @@ class ForkServer:
                     if await _taken(line, words, source, target):
                         return
                 except BaseException:
-                    await self._end()  # how much of the request it has read is not known
+                    await self._end()  # it may have read a part of the request
                     raise
                 await self._end()  # it was idle and has ended
-            raise MediaError("the process that looks at it ends as soon as it starts")
+            raise MediaError("the process that decodes pictures ends as soon as it starts")
 
     async def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()

@@ -47,8 +47,9 @@ class PictureLimits:
     to the best of them: PNG for drawings and transparent pictures, JPEG for photographs.
 
     ``max_side`` bounds width and height, ``max_pixels`` width times height (of one frame),
-    ``max_sides`` width plus height. ``animated`` is whether more than a GIF's first picture is
-    shown. A picture over its limits is made smaller: in pixels first, then in quality.
+    ``max_sides`` width plus height. ``animated`` says whether the platform shows more than the
+    first frame of a GIF. A picture over its limits is made smaller: in pixels first, then in
+    quality.
 
     Attributes:
         types: The accepted media types; at least one.
@@ -56,7 +57,7 @@ class PictureLimits:
         max_side: The most pixels of width and of height; None for any.
         max_sides: The most pixels of width plus height; None for any.
         max_pixels: The most pixels of one frame; None for any.
-        animated: Whether more than a GIF's first picture is shown.
+        animated: Whether the platform shows more than the first frame of a GIF.
 
     Raises:
         ValueError: There are no types.

@@ -18,7 +18,7 @@ _MOST_PIXELS = 64_000_000
 _MOST_FRAMES = 600
 _QUALITIES = (90, 80, 65, 50)
 _STEP = 0.8
-"""Factor by which each further try makes the sides smaller, at least."""
+"""Each further try makes the sides smaller by at least this factor."""
 _LEAST_SIDE = 32
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ class PictureRequest:
         self._animated = bool(request["animated"])
 
     def handle(self, data: bytes) -> Answer:
-        """Return the fitted picture; no bytes if the original fits."""
+        """Return the fitted picture, or no bytes if the original fits."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)
@@ -84,7 +84,7 @@ class PictureRequest:
         return scale
 
     def _moving(self, picture: Image.Image, scale: float) -> bytes:
-        """Make a GIF of an animated picture; no bytes if none is small enough."""
+        """Make a GIF of an animated picture. Returns no bytes if no GIF is small enough."""
         if getattr(picture, "n_frames", 1) > _MOST_FRAMES:
             return b""
         durations = [frame.info.get("duration", 100) for frame in ImageSequence.Iterator(picture)]

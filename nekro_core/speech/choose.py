@@ -14,9 +14,8 @@ from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, V
 class FallbackSpeaker:
     """A `Speaker` that tries several others in order.
 
-    The next speaker is tried only after `VoiceUnknown`: the one before does not have the wanted
-    voice, or no voice for the text's language. Any other error is raised, so that nobody overlooks
-    a broken engine.
+    The next speaker is tried only after `VoiceUnknown`: the one before lacks the wanted voice, or a
+    voice for the text's language. Any other error is raised, so that a broken engine is noticed.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:
@@ -30,7 +29,7 @@ class FallbackSpeaker:
         return tuple([info for speaker in self._speakers for info in await speaker.voices()])
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         for speaker in self._speakers[:-1]:
             try:
                 return await speaker.speak(text, voice=voice, speed=speed)

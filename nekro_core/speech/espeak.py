@@ -18,11 +18,11 @@ from nekro_core.speech.wav import PcmSound, write_wav
 _WORDS_A_MINUTE = 165
 """Slower than espeak's default of 175, so that it is easier to follow."""
 _MOST_SECONDS = 600.0
-"""Two thousand digits, read as one number, would take longer than anyone listens."""
+"""The most seconds of sound. Two thousand digits, read as one number, would be far longer."""
 
 _FIRST = ("en-us", "cmn", "ja", "en-gb", "ko", "yue", "ru", "de", "fr", "es")
 _CODES = {"en": "en-us", "zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "pt": "pt-br"}
-"""espeak's code, for each tag of people (and of `language_of`) that is not the same."""
+"""espeak's code for each usual language tag (or tag of `language_of`) that differs from it."""
 _TAGS = {"en-us": "en-US", "cmn": "zh", "en-gb": "en-GB", "pt-br": "pt-BR"}
 
 
@@ -102,7 +102,7 @@ class EspeakSpeaker:
             default = self._resolve(self._default, names)
             if languages[default.partition("+")[0]].partition("-")[0] == language:
                 return default
-        # A language without a voice is read by the English one: odd sound is better than none.
+        # The English voice reads texts in languages without a voice: odd sound is better than none.
         return _find(language, names) or _find("en", names) or names[0]
 
     def _resolve(self, voice: str, names: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ class HttpSpeaker:
         return tuple(VoiceInfo(name=name, language="mul") for name in names if name)
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Say it; see `Speaker.speak`."""
+        """Speak a text; see `Speaker.speak`."""
         chosen = voice or self._settings.voice or _VOICES[0]
         body = {
             "model": self._settings.model,

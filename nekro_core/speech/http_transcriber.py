@@ -45,14 +45,14 @@ class HttpTranscriber:
             status, answer = await self._post(fields, wav)
         except httpx.HTTPError as error:
             raise EngineUnavailable(
-                f"the ear at {host} does not answer: {str(error) or type(error).__name__}"
+                f"the transcriber at {host} does not answer: {str(error) or type(error).__name__}"
             ) from error
         if status != httpx.codes.OK:
             said = answer[:300].decode("utf-8", "replace")
             if self._key:
                 said = said.replace(self._key, "***")
             kind = SoundUnusable if status in _ABOUT_THE_SOUND else EngineUnavailable
-            raise kind(f"the ear at {host} answers {status}: {said}")
+            raise kind(f"the transcriber at {host} answers {status}: {said}")
         return _read(answer, host)
 
     async def aclose(self) -> None:
@@ -82,7 +82,7 @@ def _read(answer: bytes, host: str) -> Transcript:
     if not isinstance(found, dict) or not isinstance(found.get("text"), str):
         said = answer[:200].decode("utf-8", "replace")
         raise EngineUnavailable(
-            f'the ear at {host} answered {said!r}: expected JSON such as {{"text": "hello"}}'
+            f'the transcriber at {host} sent {said!r}: expected JSON such as {{"text": "hello"}}'
         )
     language = found.get("language")
     return Transcript(

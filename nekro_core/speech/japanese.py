@@ -62,7 +62,7 @@ def _whole_in_kanji(digits: str) -> str:
         for place, digit in enumerate(reversed(group)):
             if digit == "0":
                 continue
-            # One is said before 万 but not before 十, 百 and 千.
+            # The digit one is spoken before 万, but not before 十, 百 and 千.
             numeral = "" if digit == "1" and place else _DIGITS[int(digit)]
             spelled = f"{numeral}{_TENS[place]}{spelled}"
         groups.append(f"{spelled}{_MYRIADS[power]}" if spelled else "")

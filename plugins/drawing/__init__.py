@@ -1,4 +1,4 @@
-"""Pictures of words and numbers: cards and charts."""
+"""Draws cards and charts: pictures of words and of numbers."""
 
 import functools
 from collections.abc import Callable
@@ -194,7 +194,7 @@ def _fonts(ctx: AgentCtx) -> FontBook:
 
 @functools.lru_cache(maxsize=2)
 def _open_fonts(own: Path) -> FontBook:
-    # Looking through a machine's fonts takes a while, so it is done once for each data folder.
+    # Searching the fonts of a machine takes a while, so it is done once for each data folder.
     return FontBook(own, system_folders())
 
 

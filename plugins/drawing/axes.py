@@ -1,4 +1,4 @@
-"""Lines and bars over an axis, and bars that lie down."""
+"""Draws line charts, upright bars and horizontal bars."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .typeset import Style, Typesetter
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Where the values are drawn, and what range of them the axis shows."""
+    """The area in which the values are drawn, and the range of values that the axis shows."""
 
     left: float
     top: float
@@ -23,7 +23,7 @@ class Plot:
     high: float
 
     def y(self, value: float) -> float:
-        """The height of a value."""
+        """The vertical position of a value in pixels."""
         share = (value - self.low) / (self.high - self.low)
         return self.bottom - share * (self.bottom - self.top)
 
@@ -37,7 +37,7 @@ def draw_columns(
     *,
     lines: bool,
 ) -> None:
-    """Upright bars, or a line, with labels below and values above."""
+    """Draw upright bars or a line, with labels below and values above."""
     small = Style(24, MUTED)
     low, high = min(values), max(values)
     if not lines or 0 <= low < high / 2:
@@ -69,7 +69,7 @@ def _draw_bar(canvas: Image.Image, box: tuple[float, float, float, float], *, up
     left, top, right, bottom = (round(edge) for edge in box)
     size = (max(2, right - left), max(2, bottom - top))
     radius = min(10, size[0] // 3, size[1])
-    # Round at the value's end alone: the other end stands on the axis.
+    # Only the end at the value is round; the other end touches the axis.
     over = radius + 1
     shape = (0, 0, size[0], size[1] + over) if up else (0, -over, size[0], size[1])
     mask = round_mask(size, shape, radius)
@@ -124,7 +124,7 @@ def _label_points(
     style = Style(24, INK, bold=True)
     words = [format_value(value) for value in values]
     if max(setter.width(word, style) for word in words) > slot * 0.96:
-        return  # the axis tells; numbers over one another do not
+        return  # the numbers would overlap, and the axis shows the values
     for (x, y), word, value in zip(points, words, values, strict=True):
         below = above and value < 0
         baseline = y + 34 if below else y - 16
@@ -141,7 +141,7 @@ def _label_axis(
 ) -> None:
     style = Style(24, MUTED)
     widest = max(setter.width(label, style) for label in labels)
-    # Every label where there is room, else every second, third, ... one, and those cut to fit.
+    # All labels if there is room; else every second, third and so on, shortened to fit.
     every = max(1, math.ceil(min(widest + 16, 180) / slot))
     for number in range(0, len(labels), every):
         words = cut_to(setter, labels[number], style, slot * every - 8)
@@ -151,7 +151,7 @@ def _label_axis(
 
 
 def wants_rows(setter: Typesetter, labels: Sequence[str]) -> bool:
-    """Whether bars lie down, so that long labels can be read."""
+    """Whether the bars are horizontal, so that long labels can be read."""
     style = Style(24, MUTED)
     slot = (WIDTH - 2 * MARGIN - 80) / len(labels)
     return len(labels) <= 24 and max(setter.width(label, style) for label in labels) > slot * 1.05
@@ -164,7 +164,7 @@ def draw_rows(
     values: Sequence[float],
     top: float,
 ) -> Image.Image:
-    """Bars that lie down; gives the canvas cut to their height."""
+    """Draw horizontal bars; returns the canvas cut to their height."""
     step = 64 if len(labels) <= 8 else 48
     height = round(max(HEIGHT * 0.6, top + step * len(labels) + MARGIN))
     canvas = canvas.crop((0, 0, WIDTH, height))

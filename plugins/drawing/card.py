@@ -1,4 +1,4 @@
-"""A card: a few words large on colour, or a title and text on a panel."""
+"""Draws a card: a few large words on a coloured ground, or a title and text on a panel."""
 
 import re
 
@@ -23,11 +23,11 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|(?P<number>\d{1,2}[.)、．]))\s*(?=\S)")
 
 
 class CardTooLong(ValueError):
-    """The words do not fit a card; says how many do."""
+    """The text does not fit on a card."""
 
 
 def draw_card_png(book: FontBook, text: str, title: str, style: str) -> bytes:
-    """The PNG of a card. Raises `CardTooLong`, `FontMissing`."""
+    """Draw a card as PNG. Raises `CardTooLong` and `FontMissing`."""
     text, title = _MARKS.sub("", text).strip(), _MARKS.sub("", title).strip()
     if len(text) > MAX_CHARACTERS or len(title) > MAX_TITLE:
         raise CardTooLong(
@@ -43,7 +43,7 @@ def draw_card_png(book: FontBook, text: str, title: str, style: str) -> bytes:
 
 
 def _poster(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.Image | None:
-    """Few words, large and centred; nothing where they are too many for that."""
+    """Draw a few words, large and centred. Returns None for a longer text."""
     if len(text) + len(title) > _POSTER_CHARACTERS or text.count("\n") >= _POSTER_LINES:
         return None
     main, above = (text, title) if text else (title, "")
@@ -78,7 +78,8 @@ def _poster(setter: Typesetter, text: str, title: str, palette: Palette) -> Imag
 
 
 def _fit(setter: Typesetter, text: str, room: float) -> tuple[list[str], int]:
-    """Lines and their size: one line if it can be large, else few lines of about one length."""
+    """Return the lines and their size: one line if it fits in large letters, else a few lines of
+    about the same length."""
     wishes = [(size, 1) for size in (150, 132, 116, 100, 88, 80)]
     wishes += [(size, _POSTER_LINES - 2) for size in (104, 92, 80)]
     for size, most in wishes:
@@ -105,7 +106,7 @@ def _balance(
 
 
 def _page(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.Image:
-    """A title over text on a panel."""
+    """Draw a title and the text below it on a panel."""
     left = _MARGIN + _PADDING
     room = WIDTH - 2 * left
     heading = Style(62 if len(title) <= 40 else 50, palette.ink, bold=True)
@@ -150,7 +151,7 @@ def _page(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.
 def _body_lines(
     setter: Typesetter, text: str, style: Style, room: float
 ) -> list[tuple[str, str, float] | None]:
-    """Lines as mark, words and indent; nothing for a blank line."""
+    """Return each line as mark, words and indent; None for a blank line."""
     lines: list[tuple[str, str, float] | None] = []
     for paragraph in text.split("\n"):
         words = paragraph.strip()

@@ -1,4 +1,4 @@
-"""Charts: lines, bars and pies from labels and numbers."""
+"""Draws line, bar and pie charts from labels and numbers."""
 
 import math
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ MOST_LABEL = 60
 
 
 class InvalidChartData(ValueError):
-    """The data cannot be drawn; says what came and what was expected."""
+    """The data cannot be drawn. The message says what was given and what was expected."""
 
 
 def draw_chart_png(
     book: FontBook, kind: str, labels: Sequence[str], values: Sequence[float], title: str
 ) -> bytes:
-    """The PNG of a chart. Raises `InvalidChartData`, `FontMissing`."""
+    """Draw a chart as PNG. Raises `InvalidChartData` and `FontMissing`."""
     _check(kind, labels, values)
     labels = [shorten(label.strip() or " ", MOST_LABEL) for label in labels]
     title = shorten(title.strip(), 120)

@@ -1,8 +1,8 @@
-"""Which characters a font file has, read from its ``cmap`` table.
+"""Reads from the ``cmap`` table of a font file which characters the font has.
 
-Pillow draws a box for a character that a font lacks and does not tell. Source: the OpenType
+For a character that a font lacks, Pillow draws a box and reports nothing. Source: the OpenType
 specification, "cmap - Character to Glyph Index Mapping Table", formats 4 and 12.
-fontTools reads it as well, but ten times slower: docs/decisions/0003.
+fontTools can read the table too, but ten times slower: docs/decisions/0003.
 """
 
 import struct
@@ -17,7 +17,7 @@ _PREFERRED = ((3, 10), (0, 6), (0, 4), (3, 1), (0, 3), (0, 2), (0, 1), (0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Characters as ranges, first and last included, in order."""
+    """The characters of a font as sorted ranges; each includes its first and last character."""
 
     firsts: tuple[int, ...] = ()
     lasts: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class Coverage:
 
 
 def read_coverage(path: Path, index: int = 0) -> Coverage:
-    """The coverage of face ``index``; nothing for a file that is no font we understand."""
+    """Read the coverage of face ``index``; empty for a file that is no readable font."""
     try:
         with path.open("rb") as file:
             return _read(file, index)
@@ -81,7 +81,7 @@ def _from_segments(table: bytes, offset: int) -> Coverage:
     count = double // 2
     lasts = struct.unpack_from(f">{count}H", table, offset + 14)
     firsts = struct.unpack_from(f">{count}H", table, offset + 16 + double)
-    # The last segment only ends the table: 0xFFFF is no character.
+    # The last segment, 0xFFFF, only marks the end of the table; it is no character.
     return Coverage(
         tuple(first for first in firsts if first != 0xFFFF),
         tuple(last for first, last in zip(firsts, lasts, strict=True) if first != 0xFFFF),

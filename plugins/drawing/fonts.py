@@ -1,4 +1,4 @@
-"""The fonts of this machine: which one draws a character, in which language's shapes."""
+"""Finds the font of this machine that draws a character in the shapes of a language."""
 
 import os
 import re
@@ -17,9 +17,9 @@ from .coverage import Coverage, read_coverage
 _ENDINGS = (".ttf", ".otf", ".ttc", ".otc")
 _MOST_FILES = 5_000
 _COLOUR_SIZE = 109
-"""The only size that bitmap emoji fonts have."""
+"""The only size in pixels that bitmap emoji fonts contain."""
 
-# Good faces for reading on a screen, best first; every script's own Noto comes behind them.
+# Fonts that are good to read on a screen, best first. The Noto fonts of single scripts come later.
 _FAVOURITES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -45,7 +45,7 @@ _REGION = {"ja": "JP", "ko": "KR", "zh": "SC"}
 
 @dataclass(frozen=True)
 class Face:
-    """One face of one file; without a path, the Latin one that Pillow carries."""
+    """One face of a font file. Without a path it is the Latin face that Pillow contains."""
 
     path: Path | None
     index: int = 0
@@ -53,13 +53,13 @@ class Face:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """Its characters."""
+        """The characters that the face has."""
         if self.path is None:
             return Coverage((0x20, 0xA0), (0x7E, 0xFF))
         return read_coverage(self.path, self.index)
 
     def font(self, size: int) -> ImageFont.FreeTypeFont:
-        """The face at a size in pixels."""
+        """Open the face at a size in pixels."""
         if self.path is None:
             font = ImageFont.load_default(size)
             assert isinstance(font, ImageFont.FreeTypeFont)
@@ -68,10 +68,10 @@ class Face:
 
 
 class FontBook:
-    """Faces found under folders, searched when first needed. Hold ``lock`` while drawing: neither
-    the book nor FreeType's fonts may be used by two threads at once.
+    """The faces in some folders, which are searched at the first use. Hold ``lock`` while drawing:
+    neither the book nor FreeType's fonts may be used by two threads at once.
 
-    The operator's ``own`` fonts stand before the system's.
+    The fonts in the operator's folder ``own`` are preferred to the system's.
     """
 
     def __init__(self, own: Path | None, system: Sequence[Path]) -> None:
@@ -84,7 +84,7 @@ class FontBook:
         self._emoji: dict[tuple[str, int], Image.Image | None] = {}
 
     def face(self, character: str, *, bold: bool, language: str) -> Face | None:
-        """The best face that has the character, or nothing."""
+        """The best face that has the character, or None."""
         key = (character, bold, language)
         if key not in self._chosen:
             faces = (self._open(path, language) for path in self._ranked[bold])
@@ -92,13 +92,13 @@ class FontBook:
         return self._chosen[key]
 
     def font(self, face: Face, size: int) -> ImageFont.FreeTypeFont:
-        """The face at a size, opened once."""
+        """The font of a face at a size. It is opened once."""
         if (face, size) not in self._fonts:
             self._fonts[face, size] = face.font(size)
         return self._fonts[face, size]
 
     def emoji(self, character: str, size: int) -> Image.Image | None:
-        """A colour picture of an emoji, ``size`` pixels high, where a font of such is installed."""
+        """A colour picture of an emoji, ``size`` pixels high; None if no installed font has it."""
         key = (character, size)
         if key not in self._emoji:
             self._emoji[key] = self._draw_emoji(character, size)
@@ -106,7 +106,7 @@ class FontBook:
 
     def _draw_emoji(self, character: str, size: int) -> Image.Image | None:
         face = self._colour_face
-        # Such fonts have digits too, as parts of key caps; those are no emoji by themselves.
+        # Emoji fonts contain digits as parts of key caps, but a digit alone is no emoji.
         if face is None or ord(character) < 0xA0 or character not in face.coverage:
             return None
         try:
@@ -134,7 +134,7 @@ class FontBook:
 
     @cached_property
     def _files(self) -> list[tuple[bool, Path]]:
-        """Whether a file is of the system, and where it lies."""
+        """Each font file: whether it is a system font, and its path."""
         own = [(False, path) for path in _fonts_under(self.own)] if self.own else []
         return own + [(True, path) for folder in self._system for path in _fonts_under(folder)]
 
@@ -159,7 +159,7 @@ class FontBook:
         ordered = sorted(drawable, key=score)
         good = [path for of_system, path in ordered if not (of_system and _is_poor(path))]
         poor = [path for of_system, path in ordered if of_system and _is_poor(path)]
-        # The Latin face that Pillow carries is better looking than the last resorts.
+        # Pillow's Latin face looks better than the poor system fonts.
         return [*good, None, *poor]
 
     @cached_property
@@ -185,7 +185,8 @@ def _is_poor(path: Path) -> bool:
 
 
 def _face_index(path: Path, language: str) -> int:
-    """The face of a collection whose shapes are the language's: 直 differs between them."""
+    """The index of the face in a collection that has the shapes of the language. The character 直,
+    for example, is written differently in Chinese and Japanese."""
     region = _REGION.get(language, "SC")
     for index in range(16):
         try:
@@ -198,7 +199,7 @@ def _face_index(path: Path, language: str) -> int:
 
 
 def system_folders() -> list[Path]:
-    """Where this system keeps fonts, and wheels that carry one."""
+    """The font folders of this system and of installed wheels that contain fonts."""
     home = Path.home()
     folders = [home / ".fonts", home / ".local/share/fonts", Path("/usr/local/share/fonts")]
     folders += [Path("/usr/share/fonts")]

@@ -1,4 +1,4 @@
-"""Colours that go together, and the ground they stand on."""
+"""Colour palettes, and the gradient, panels and shapes that are drawn with them."""
 
 import io
 import math
@@ -13,7 +13,7 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Two ends of a gradient, and the colours of what is written on the panel over it."""
+    """The two ends of a gradient, and the colours of the panel and its text."""
 
     start: Colour
     end: Colour
@@ -54,7 +54,7 @@ SERIES: tuple[Colour, ...] = (
 
 
 def palette_for(style: str, text: str) -> Palette:
-    """The palette by its name; ``auto`` takes one by the text, the same for the same text."""
+    """The palette of this name. ``auto`` selects one by the text, always the same for a text."""
     if style in PALETTES:
         return PALETTES[style]
     bright = [name for name in PALETTES if name != "night"]
@@ -62,7 +62,7 @@ def palette_for(style: str, text: str) -> Palette:
 
 
 def gradient(size: tuple[int, int], palette: Palette) -> Image.Image:
-    """A diagonal gradient with two soft lights in it."""
+    """Draw a diagonal gradient with two soft lights."""
 
     def channel(start: int, end: int) -> Image.Image:
         return _smooth(size, lambda x, y: start + (end - start) * (x + y) / 2)
@@ -81,15 +81,15 @@ def _glow(x: float, y: float, centre_x: float, centre_y: float) -> float:
 
 
 def _smooth(size: tuple[int, int], value: Callable[[float, float], float]) -> Image.Image:
-    """``value`` over the unit square as one channel: computed coarsely in floating point and
-    enlarged, for whole numbers would show their steps."""
+    """Draw ``value`` over the unit square as one channel. It is computed for a small picture in
+    floating point and then enlarged; with whole numbers the steps would be visible."""
     coarse = Image.new("F", (32, 32))
     coarse.putdata([value(x / 31, y / 31) for y in range(32) for x in range(32)])
     return coarse.resize(size, Image.Resampling.BICUBIC).convert("L")
 
 
 def add_panel(ground: Image.Image, margin: int, radius: int, palette: Palette) -> None:
-    """A panel with round corners and a soft shadow, ``margin`` from the edges."""
+    """Draw a panel with round corners and a soft shadow, ``margin`` pixels from the edges."""
     width, height = ground.size
     box = (margin, margin, width - margin, height - margin)
     shadow = Image.new("L", ground.size)
@@ -112,22 +112,24 @@ def fill_round(
 def round_mask(
     size: tuple[int, int], box: tuple[float, float, float, float], radius: float
 ) -> Image.Image:
-    """A mask of a box with smooth round corners: drawn twice as large, then made smaller."""
+    """Make a mask of a box with round corners. It is drawn twice as large and then reduced, which
+    smooths the corners."""
     mask = Image.new("L", (size[0] * 2, size[1] * 2))
     left, top, right, bottom = (2 * edge for edge in box)
-    # Pillow counts the last pixel in.
+    # Pillow includes the last pixel.
     ImageDraw.Draw(mask).rounded_rectangle((left, top, right - 1, bottom - 1), 2 * radius, fill=255)
     return mask.resize(size, Image.Resampling.BOX)
 
 
 def encode_png(picture: Image.Image) -> bytes:
-    """The file. Level 3 takes a quarter of the time of the smallest file and a tenth more bytes."""
+    """Encode a picture as PNG. Level 3 takes a quarter of the time of the best compression, and the
+    file is a tenth larger."""
     encoded = io.BytesIO()
     picture.save(encoded, "PNG", compress_level=3)
     return encoded.getvalue()
 
 
 def mix(one: Colour, other: Colour, share: float) -> Colour:
-    """``share`` of the other colour in the one."""
+    """Mix two colours; ``share`` is the part of the second."""
     first, second, third = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
     return first, second, third

@@ -1,4 +1,4 @@
-"""Shares of a whole, as a ring with a legend."""
+"""Draws shares of a whole as a ring with a legend."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def draw_pie(
     values: Sequence[float],
     top: float,
 ) -> None:
-    """The ring at the left, the legend at the right."""
+    """Draw the ring at the left and the legend at the right."""
     room = HEIGHT - MARGIN - top
     radius = min(room / 2, 270)
     middle = (MARGIN + 40 + radius, top + room / 2)

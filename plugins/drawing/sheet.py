@@ -1,4 +1,4 @@
-"""What all charts have in common: their sheet, its colours, numbers and short labels."""
+"""The parts that all charts share: size, colours, the format of numbers, shortened labels."""
 
 import math
 
@@ -11,11 +11,12 @@ INK: Colour = (34, 38, 52)
 MUTED: Colour = (112, 118, 136)
 GRID: Colour = (231, 234, 242)
 SHARP = 2
-"""Lines are drawn this many times larger and then scaled down. Pillow's own have jagged edges."""
+"""Lines are drawn this many times larger and then reduced, because Pillow's lines have jagged
+edges."""
 
 
 def format_value(value: float) -> str:
-    """A number as people write it: ``1,234``, ``0.25``, ``1.5M``."""
+    """Format a number for people: ``1,234``, ``0.25``, ``1.5M``."""
     for bound, sign in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
         if abs(value) >= bound:
             return f"{value / bound:.2f}".rstrip("0").rstrip(".") + sign
@@ -27,7 +28,7 @@ def format_value(value: float) -> str:
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers that span a range, in steps of 1, 2, 2.5 or 5 times a power of ten."""
+    """Return round numbers that cover a range, in steps of 1, 2, 2.5 or 5 times a power of ten."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor * count >= span)
@@ -36,7 +37,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def cut_to(setter: Typesetter, text: str, style: Style, room: float) -> str:
-    """The text, or as much of its beginning as fits ``room`` pixels."""
+    """Shorten a text to ``room`` pixels."""
     if setter.width(text, style) <= room:
         return text
     while len(text) > 1 and setter.width(f"{text}…", style) > room:

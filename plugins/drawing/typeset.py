@@ -1,4 +1,4 @@
-"""Text of any script as lines that fit a width, and lines as pixels."""
+"""Wraps text of any script to a width and draws the lines."""
 
 import re
 import unicodedata
@@ -9,8 +9,8 @@ from PIL import Image, ImageDraw, features
 
 from .fonts import Face, FontBook
 
-# Line breaking after UAX 14, as far as cards need it: between words, and between characters of
-# Chinese and Japanese but for those that may not begin or end a line (kinsoku).
+# Line breaking after UAX 14, as far as cards need it: lines break between words and between Chinese
+# and Japanese characters, except for those that may not begin or end a line (kinsoku).
 _NOT_FIRST = set(
     "、。，．,.!?！？:;：；」』）)]】〉》〕｝}…‥・ーぁぃぅぇぉっゃゅょァィゥェォッャュョ々％%℃”’"
 )
@@ -33,7 +33,7 @@ Colour = tuple[int, int, int]
 
 
 class FontMissing(Exception):
-    """No font of this machine has some letters of the text."""
+    """No font of this machine has these letters of the text."""
 
     def __init__(self, characters: str) -> None:
         super().__init__(characters)
@@ -42,7 +42,7 @@ class FontMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a text looks; ``size`` in pixels."""
+    """Size in pixels, colour and weight of a text."""
 
     size: int
     colour: Colour
@@ -51,16 +51,16 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """Characters drawn with one face; without one, an emoji drawn as a picture."""
+    """Characters that are drawn with one face; without a face, an emoji drawn as a picture."""
 
     text: str
     face: Face | None
 
 
 class Typesetter:
-    """Measures, wraps and draws with the fonts of a book.
+    """Measures, wraps and draws text with the fonts of a book.
 
-    The ``sample`` of all text tells the language, for which Chinese characters take their shapes.
+    ``sample`` is all the text. Its language decides in which shapes Chinese characters are drawn.
     """
 
     def __init__(self, book: FontBook, sample: str) -> None:
@@ -69,7 +69,7 @@ class Typesetter:
         self.language = _language(sample)
 
     def require(self, *texts: str) -> None:
-        """Raise `FontMissing` where letters would come out as boxes, or nothing would be seen."""
+        """Raise `FontMissing` if no font has some of the letters, or nothing would be visible."""
         written = "".join(map(prepare, texts)).strip()
         missing = {
             character: None
@@ -80,7 +80,7 @@ class Typesetter:
             raise FontMissing("".join(missing) or written)
 
     def _visible(self, text: str) -> str:
-        """The text without the signs and emoji that no font has: better nothing than a box."""
+        """The text without characters that no font has, which would be drawn as boxes."""
         if all(map(self._drawable, text)):
             return text
         kept = "".join(c if c == "\n" or self._drawable(c) else "\0" for c in text)
@@ -91,14 +91,14 @@ class Typesetter:
         return face is not None or self._book.emoji(character, _PROBE) is not None
 
     def width(self, text: str, style: Style) -> float:
-        """Pixels from the beginning to the end of a line."""
+        """The width of a line in pixels."""
         key = (text, style.size, style.bold)
         if key not in self._widths:
             self._widths[key] = sum(self._run_width(run, style) for run in self._runs(text, style))
         return self._widths[key]
 
     def wrap(self, text: str, style: Style, width: float) -> list[str]:
-        """Lines no wider than ``width``; what has no place to break is broken anywhere."""
+        """Wrap a text to ``width``. A word that is wider is broken at any character."""
         lines: list[str] = []
         for paragraph in self._visible(prepare(text)).split("\n"):
             line, used = "", 0.0
@@ -128,7 +128,7 @@ class Typesetter:
                     top = round(baseline - style.size * 0.84)
                     canvas.paste(picture, (round(x + style.size * 0.06), top), picture)
             else:
-                # A face without a bold of its own is thickened a little.
+                # A face that is not bold is drawn a little thicker.
                 thicken = style.bold and not run.face.bold
                 pen.text(
                     (x, baseline),
@@ -184,18 +184,18 @@ class Typesetter:
         return self._book.face(character, bold=bold, language=self.language)
 
     def _tag_for(self, face: Face) -> str | None:
-        # Without Raqm, and for its own face, Pillow refuses to be told a language.
+        # Pillow accepts no language without Raqm, and none for its own face.
         return _TAGS.get(self.language) if _SHAPES and face.path else None
 
 
 def prepare(text: str) -> str:
-    """The text without what cannot be seen: controls, joiners, directions, lone surrogates."""
+    """The text without invisible characters: controls, joiners, directions, lone surrogates."""
     text = text.encode("utf-8", "ignore").decode().replace("\r\n", "\n").replace("\t", "    ")
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def _breakable(paragraph: str) -> list[str]:
-    """Pieces between which a line may break; a piece keeps the spaces behind it."""
+    """The pieces between which a line may break. Each piece includes the spaces after it."""
     pieces: list[str] = []
     for character in paragraph:
         if not pieces:

@@ -1,4 +1,4 @@
-"""Reminders: the chat's agent is woken at a time, once or again and again."""
+"""Reminders: a timer wakes the chat's agent at a time, once or repeatedly."""
 
 from nekro_core.api import recurring_timer, timer
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
@@ -11,7 +11,7 @@ plugin = NekroPlugin(
     version="0.1.0",
     author="nekro",
     is_builtin=True,
-    # A reminder takes a look at the clock and a sum; such a model does neither.
+    # A reminder needs the current time and a calculation, and a small model does neither.
     for_small_models=False,
 )
 

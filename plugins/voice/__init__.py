@@ -1,4 +1,4 @@
-"""The bot speaks: a text becomes a voice message."""
+"""Sends voice messages: a text becomes speech."""
 
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx

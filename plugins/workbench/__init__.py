@@ -1,4 +1,4 @@
-"""The workbench: named sandboxes of the chat, in which the AI runs commands and keeps files."""
+"""The workbench: named sandboxes of a chat, in which the AI runs commands and stores files."""
 
 from typing import Any
 

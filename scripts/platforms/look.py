@@ -1,4 +1,4 @@
-"""Inside an environment: load one adapter and uniseg's part for it, and say what that can carry."""
+"""Runs in a test environment: loads one adapter, and prints what uniseg's part for it can do."""
 
 import importlib
 import json
@@ -11,7 +11,7 @@ import nonebot  # noqa: E402 - warnings first
 
 
 def main() -> None:
-    """Print JSON: what was loaded, and the segments that uniseg's exporter has a form for."""
+    """Print JSON: the adapter's name, the segments that uniseg sends and reads, and what it can."""
     module, known_as = sys.argv[1:3]
     nonebot.init(_env_file=None, log_level="CRITICAL", driver="~fastapi+~httpx+~websockets")
     adapter = importlib.import_module(module).Adapter
@@ -25,7 +25,7 @@ def main() -> None:
            if getattr(type(exporter), verb) is not getattr(base, verb)]  # fmt: skip
     seen = {
         "name": adapter.get_name(),
-        # Nothing public says it.
+        # There is no public attribute for these.
         "sends": sorted(form.__name__ for form in exporter._mapping),  # noqa: SLF001
         "reads": sorted(builder._mapping),  # noqa: SLF001
         "can": can,

@@ -1,7 +1,7 @@
-"""Try every adapter that uniseg knows on Python 3.11 and 3.12, each in an environment of its own.
+"""Try every adapter that uniseg supports on Python 3.11 and 3.12, each in its own environment.
 
-Writes ``docs/platforms.json``, from which ``docs/platforms.md`` is made. Takes a quarter of an
-hour and downloads some 200 packages, so it is no test: ``make platforms`` before a release.
+It writes ``docs/platforms.json``, from which ``docs/platforms.md`` is made. It takes a quarter of
+an hour and downloads some 200 packages, so it is no test. Run ``make platforms`` before a release.
 """
 
 import argparse
@@ -47,15 +47,15 @@ ADAPTERS = {
     "wxmp": ("nonebot-adapter-wxmp", "nonebot.adapters.wxmp"),
     "yunhu": ("nonebot-adapter-yunhu", "nonebot.adapters.yunhu"),
 }
-"""uniseg's ``SupportAdapterModule``: its name of each, the distribution and the module."""
+"""The adapters of uniseg's ``SupportAdapterModule``: uniseg's name, distribution and module."""
 INSTALL_S = 300
 LOOK_S = 120
 WORDS = 200
-"""Characters of a failure that are kept."""
+"""The most characters of an error that are stored."""
 
 
 def main() -> None:
-    """Try them, one after another, and write what became of each after each."""
+    """Try the adapters one after another, and write the file after each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="+", help="interpreters, for example python3.11")
     parser.add_argument("--only", nargs="*", default=[])
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def one(base: Path, folder: Path, distribution: str, module: str, name: str) -> dict[str, Any]:
-    """Install one in a copy of the base, and look at it."""
+    """Install one adapter in a copy of the base environment, and run `look.py` there."""
     shutil.copytree(base, folder, symlinks=True, copy_function=os.link)
     own = folder / "bin" / "python"
     try:
@@ -97,7 +97,7 @@ def one(base: Path, folder: Path, distribution: str, module: str, name: str) -> 
 
 
 def run(command: list[Any], seconds: float) -> str:
-    """What a command printed. Raises `subprocess.CalledProcessError` with its errors."""
+    """Run a command and return its output. Raises `subprocess.CalledProcessError`."""
     done = subprocess.run(  # noqa: S603 - our own words
         [str(part) for part in command], capture_output=True, text=True, timeout=seconds, check=True
     )
@@ -105,14 +105,14 @@ def run(command: list[Any], seconds: float) -> str:
 
 
 def last_words(text: str) -> str:
-    """The line of an output that says why, without the place where it lay."""
+    """The last line of an output that contains an error, without white space around it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = [line for line in lines if "Error" in line or line.startswith("ERROR")]
     return (said or lines or ["no words"])[-1][:WORDS]
 
 
 def say(line: str) -> None:
-    """Tell whoever waits."""
+    """Print a line of progress."""
     sys.stderr.write(line + "\n")
 
 

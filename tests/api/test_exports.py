@@ -1,4 +1,4 @@
-"""What adapters and plugins may import is a list, and the list is guarded."""
+"""Adapters and plugins may import exactly the names that are listed here."""
 
 import importlib
 from types import ModuleType
@@ -209,12 +209,12 @@ def test_an_old_name_gives_the_same_object_and_warns(name: str, old: str, new: s
     assert {each.filename for each in warned} == {"<string>"}
 
 
-def test_a_name_that_never_was_is_no_attribute() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"nekro_core\.api\.adapter.*Nothing"):
         _ = module("adapter").Nothing
 
 
-def test_the_chat_room_is_offered_whole() -> None:
+def test_api_chat_exports_every_public_name_of_chat() -> None:
     room = importlib.import_module("nekro_core.chat")
     assert all(getattr(module("chat"), each) is getattr(room, each) for each in room.__all__)
 

@@ -1,4 +1,4 @@
-"""Adapters are found by their manifests; what is wrong with one is said and leaves the others."""
+"""Adapters are found by their manifests. A broken one is reported, and the others still run."""
 
 import importlib
 import sys
@@ -56,7 +56,7 @@ def write(folder: Path, manifest: str, code: str = "") -> Path:
 
 
 def install(site: Path, name: str, package: str, manifest: str, code: str) -> None:
-    """As pip would: a package, and a distribution that names it as an adapter."""
+    """Write what pip would: a package, and a distribution whose entry point names the adapter."""
     write(site / package, manifest, code)
     info = site / f"{package}-1.0.dist-info"
     info.mkdir()
@@ -64,7 +64,7 @@ def install(site: Path, name: str, package: str, manifest: str, code: str) -> No
     (info / "entry_points.txt").write_text(f"[nekro_core.adapters]\n{name} = {package}\n")
 
 
-def test_the_built_in_adapters_are_found_whatever_lies_in_the_working_directory(
+def test_a_working_directory_with_its_own_adapters_folder_does_not_hide_the_built_in_adapters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "adapters", "[onebot_v11]", "raise SystemExit")
@@ -78,7 +78,7 @@ def test_the_built_in_adapters_are_found_whatever_lies_in_the_working_directory(
     assert maker.options["ws_max_size"] > 2**24
 
 
-def test_an_adapter_in_the_data_folder_runs_where_it_is_wanted(tmp_path: Path) -> None:
+def test_an_adapter_in_the_data_folder_runs_when_it_is_enabled(tmp_path: Path) -> None:
     write(tmp_path / "adapters" / "quiltpost", "[quiltpost]", CODE.format(name="quiltpost"))
     found = AdapterDirectory.find(tmp_path)
     assert found.problems == ()
@@ -88,7 +88,7 @@ def test_an_adapter_in_the_data_folder_runs_where_it_is_wanted(tmp_path: Path) -
     assert load_adapter(manifest, {}).create(None, None, None).name == "quiltpost"
 
 
-def test_an_installed_package_is_found_by_its_entry_point_and_not_imported_before(
+def test_an_installed_package_is_found_by_its_entry_point_without_importing_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(
@@ -113,7 +113,7 @@ def test_an_installed_package_is_found_by_its_entry_point_and_not_imported_befor
     )
 
 
-def test_two_data_folders_in_one_process_have_each_their_own_code(tmp_path: Path) -> None:
+def test_two_data_folders_in_one_process_each_load_their_own_code(tmp_path: Path) -> None:
     for each in ("one", "two"):
         code = f"{CODE.format(name='quiltpost')}\nADDRESS = {each!r}"
         write(tmp_path / each / "adapters" / "quiltpost", "[quiltpost]", code)
@@ -152,7 +152,7 @@ def test_two_data_folders_in_one_process_have_each_their_own_code(tmp_path: Path
         ("[web]", "the name web is taken by"),
     ],
 )
-def test_a_bad_manifest_is_told_and_leaves_the_others(
+def test_a_bad_manifest_is_reported_and_the_other_adapters_load(
     tmp_path: Path, manifest: str, words: str
 ) -> None:
     folder = write(tmp_path / "adapters" / "quiltpost", manifest)
@@ -163,7 +163,7 @@ def test_a_bad_manifest_is_told_and_leaves_the_others(
     assert {"onebot_v11", "web", "mail"} <= found.manifests.keys()
 
 
-def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_reported(tmp_path: Path) -> None:
     (tmp_path / "adapters" / "quiltpost").mkdir(parents=True)
     (tmp_path / "adapters" / "_shared").mkdir()
     (tmp_path / "adapters" / "notes.txt").touch()
@@ -180,7 +180,7 @@ def test_a_folder_without_a_manifest_is_told(tmp_path: Path) -> None:
         ("quilt_for_nekro", "its entry point is quiltpost, its manifest has no [quiltpost]"),
     ],
 )
-def test_a_bad_entry_point_is_told(
+def test_a_bad_entry_point_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, words: str
 ) -> None:
     site = tmp_path / "site"
@@ -204,7 +204,7 @@ def test_a_bad_entry_point_is_told(
         ("def factories(settings): return {}", "", "makes no adapter quiltpost"),
     ],
 )
-def test_code_that_cannot_be_used_is_told_and_leaves_the_others(
+def test_broken_adapter_code_is_reported_and_the_other_adapters_load(
     tmp_path: Path, code: str, extra: str, words: str
 ) -> None:
     write(tmp_path / "adapters" / "quiltpost", f"[quiltpost]\nextra = {extra!r}", code)
@@ -216,14 +216,14 @@ def test_code_that_cannot_be_used_is_told_and_leaves_the_others(
     assert [each.name for each in makers] == ["onebot_v11", "web"]
 
 
-def test_an_adapter_that_has_another_name_than_its_manifest_is_refused(tmp_path: Path) -> None:
+def test_an_adapter_whose_name_differs_from_its_manifest_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "adapters" / "quiltpost", "[quiltpost]", CODE.format(name="quiltpots"))
     maker = load_adapter(AdapterDirectory.find(tmp_path).manifests["quiltpost"], {})
     with pytest.raises(RuntimeError, match="it calls itself 'quiltpots'"):
         maker.create(None, None, None)
 
 
-async def test_an_eraser_of_a_third_party_forgets_whether_the_adapter_runs_or_not(
+async def test_the_eraser_of_an_adapter_runs_although_the_adapter_is_not_enabled(
     tmp_path: Path,
 ) -> None:
     manifest = '[quiltpost]\neraser = "erasing:forget"'
@@ -235,7 +235,7 @@ async def test_an_eraser_of_a_third_party_forgets_whether_the_adapter_runs_or_no
     assert not (tmp_path / "10001.txt").exists()
 
 
-async def test_an_eraser_that_fails_is_told_when_the_others_are_through(tmp_path: Path) -> None:
+async def test_an_eraser_that_fails_is_reported_after_the_others_have_run(tmp_path: Path) -> None:
     for name, code in (("a_first", "1 / 0"), ("quiltpost", CODE.format(name="quiltpost"))):
         write(tmp_path / "adapters" / name, f'[{name}]\neraser = "erasing:forget"', "")
         (tmp_path / "adapters" / name / "erasing.py").write_text(code)
@@ -245,7 +245,7 @@ async def test_an_eraser_that_fails_is_told_when_the_others_are_through(tmp_path
     assert not (tmp_path / "10001.txt").exists()
 
 
-def test_settings_of_an_adapter_that_runs_are_its_own(tmp_path: Path) -> None:
+def test_settings_are_assigned_to_the_adapter_that_declares_their_prefix(tmp_path: Path) -> None:
     write(tmp_path / "adapters" / "quiltpost", '[quiltpost]\nsettings = ["quiltpost_", "qp_"]', "")
     found = AdapterDirectory.find(tmp_path)
     names = ("quiltpost_bots", "qp_x", "web_port", "onebot_access_token", "telegram_bots", "home")
@@ -258,7 +258,7 @@ def test_settings_of_an_adapter_that_runs_are_its_own(tmp_path: Path) -> None:
     }
 
 
-def test_operators_by_nonebots_names(tmp_path: Path) -> None:
+def test_nonebots_platform_names_are_mapped_to_adapters(tmp_path: Path) -> None:
     write(tmp_path / "adapters" / "quiltpost", '[quiltpost]\nnonebot_name = "qlt"', "")
     found = AdapterDirectory.find(tmp_path)
     assert found.superuser_platforms(None) == ("onebot_v11", "onebot_v12")
@@ -270,7 +270,7 @@ def test_operators_by_nonebots_names(tmp_path: Path) -> None:
 
 
 class Faulty:
-    """An adapter of a third party that does not start, or does not end."""
+    """A third-party adapter whose start fails, or whose start and end hang."""
 
     def __init__(self, name: str, *, hangs: bool = False) -> None:
         self.name = name
@@ -287,7 +287,7 @@ class Faulty:
         raise ValueError("never started")
 
 
-async def test_an_adapter_that_does_not_start_or_end_leaves_the_others(
+async def test_an_adapter_that_does_not_start_or_end_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nekro_core.app.app._START_S", 0.2)
@@ -309,8 +309,8 @@ async def test_an_adapter_that_does_not_start_or_end_leaves_the_others(
 
 
 async def test_a_builtin_adapter_that_refuses_to_start_ends_the_bot(tmp_path: Path) -> None:
-    """OneBot refuses where a stranger could speak in anybody's name, and the page where it belongs
-    to another account."""
+    """OneBot refuses to start if strangers could send events without a token. The web page refuses
+    to start if its instance belongs to another account."""
     settings = Settings(_env_file=None, nekro_data_dir=tmp_path)
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "")) as app:
         app.add_adapter(Faulty("a"), builtin=True)
@@ -325,7 +325,7 @@ def test_the_bots_own_adapters_are_builtin_and_others_are_not(tmp_path: Path) ->
     assert not load_adapter(found.manifests["quiltpost"], {}).builtin
 
 
-async def test_a_platform_that_a_plugin_brings_during_the_start_does_not_end_it(
+async def test_a_faulty_adapter_that_is_added_during_the_start_does_not_stop_the_start(
     tmp_path: Path,
 ) -> None:
     settings = Settings(_env_file=None, nekro_data_dir=tmp_path)
@@ -341,7 +341,9 @@ async def test_a_platform_that_a_plugin_brings_during_the_start_does_not_end_it(
         assert "brought" in app.adapters
 
 
-def test_a_bot_of_one_plugin_has_no_platforms_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bot_of_nekro_plugin_run_gets_no_platform_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("TELEGRAM_BOTS", "KAIHEILA_BOTS", "WEB_ACCESS_TOKEN", "NEKRO_PLATFORMS"):
         monkeypatch.setenv(name, "[]")
     monkeypatch.setenv("NEKRO_AGENT__PERSONA", "a cat")
@@ -352,7 +354,7 @@ def test_a_bot_of_one_plugin_has_no_platforms_accounts(monkeypatch: pytest.Monke
     assert "NEKRO_PLATFORMS" not in given
 
 
-def test_the_guide_has_every_key_of_a_manifest() -> None:
+def test_the_guide_lists_every_key_of_a_manifest() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
     table = guide.partition("## The manifest")[2].partition("## The code")[0]
     listed = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]

@@ -1,4 +1,4 @@
-"""From the inbox to the sessions: each stored record once, in order, whatever fails on the way."""
+"""`AgentRuntime` gives each stored record to the sessions once and in order, even after errors."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ LIN = ChatKey.parse(f"{NAME}-private_lin")
 
 
 class Sessions:
-    """Notes each record that it is given, and fails on one with the message id ``bad``."""
+    """Notes each record that it receives, and fails on a record with the message id ``bad``."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -61,7 +61,7 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
         yield AgentRuntime(services=services, sessions=sessions, admission=admission, tasks=tasks)
 
 
-async def test_a_fault_on_one_record_ends_nothing(tmp_path: Path) -> None:
+async def test_an_error_on_one_record_does_not_stop_the_next_records(tmp_path: Path) -> None:
     async with opened(tmp_path, anyio.current_time) as runtime:
         runtime.tasks.start_soon(runtime.feed_sessions)
         inbox: Inbox = runtime.services.inbox
@@ -76,7 +76,7 @@ async def test_a_fault_on_one_record_ends_nothing(tmp_path: Path) -> None:
         assert runtime.sessions.taken == taken  # type: ignore[attr-defined]
 
 
-async def test_what_is_queued_is_work_in_its_chat(tmp_path: Path) -> None:
+async def test_a_chat_with_a_queued_record_is_at_work(tmp_path: Path) -> None:
     other = ChatKey.parse(f"{NAME}-private_mei")
     async with opened(tmp_path, anyio.current_time) as runtime:
         inbox: Inbox = runtime.services.inbox
@@ -92,9 +92,11 @@ async def test_what_is_queued_is_work_in_its_chat(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", "/status"])
-async def test_what_comes_before_the_start_is_answered_once(tmp_path: Path, text: str) -> None:
-    """A plugin's platform may bring messages while the bot starts. Recovery does not answer them,
-    because they come to the sessions through the inbox's queue."""
+async def test_a_message_that_arrives_before_the_start_is_answered_once(
+    tmp_path: Path, text: str
+) -> None:
+    """An adapter of a plugin may hand over messages while the bot starts. The recovery of the
+    sessions does not answer them, because they reach the sessions through the inbox's queue."""
     settings = Settings(
         nekro_data_dir=tmp_path, nekro_trigger=TriggerSettings(debounce_s=0), _env_file=None
     )  # type: ignore[call-arg]

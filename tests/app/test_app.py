@@ -1,4 +1,4 @@
-"""The `App`: built twice in one process, and nothing of it left."""
+"""Two `App` objects can run in one process, and a closed one leaves nothing behind."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.store import DataFolderInUse
 
 
-async def test_two_bots_in_one_process_do_not_meet(tmp_path: Path) -> None:
+async def test_two_bots_in_one_process_share_no_data(tmp_path: Path) -> None:
     first = Settings(nekro_data_dir=tmp_path / "first")
     second = Settings(nekro_data_dir=tmp_path / "second")
     async with (
@@ -46,7 +46,7 @@ async def test_a_folder_is_free_again_once_its_app_has_closed(tmp_path: Path) ->
         ("::1", "onebot_ws_urls", ["wss://[::1]:6700/x"], '["[::1]:3001"]'),
     ],
 )
-async def test_a_private_host_without_a_port_is_told_of_at_the_start(
+async def test_a_private_host_without_a_port_causes_a_warning_at_the_start(
     tmp_path: Path, entry: str, named: str, urls: object, words: str
 ) -> None:
     media = {"private_hosts": [entry, "files.lan:9000"]}

@@ -1,4 +1,4 @@
-"""What a stranger can make the web server keep: not much, and not for long."""
+"""The web server bounds how much memory and how many connections a stranger can occupy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ class Hasty(LimitedHttpProtocol):
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Says how much came."""
+    """Answers with the number of bytes of the request's body."""
     size, more = 0, True
     while more:
         message = await receive()
@@ -52,7 +52,7 @@ async def served(
 
 
 async def answer(stream: SocketStream) -> bytes:
-    """All that comes until the other side closes or is silent for a moment."""
+    """Read until the server closes the connection or is silent for a moment."""
     said = b""
     with anyio.move_on_after(5):
         try:
@@ -88,7 +88,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
     ],
     ids=["address", "name", "value", "headers", "chunk extension", "trailer", "trailers"],
 )
-async def test_nothing_endless_is_kept(beginning: bytes, again: bytes) -> None:
+async def test_an_endless_head_or_trailer_is_refused(beginning: bytes, again: bytes) -> None:
     async with served(LimitedHttpProtocol) as connect, await connect() as stream:
         sent = 0
         with anyio.fail_after(30):
@@ -103,14 +103,14 @@ async def test_nothing_endless_is_kept(beginning: bytes, again: bytes) -> None:
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: "])
-async def test_who_does_not_get_to_the_point_is_sent_away(beginning: bytes) -> None:
+async def test_a_connection_that_sends_no_whole_head_in_time_is_closed(beginning: bytes) -> None:
     async with served(Hasty) as connect, await connect() as stream:
         if beginning:
             await stream.send(beginning)
         assert await is_closed(stream)
 
 
-async def test_more_than_there_is_room_for_are_refused_at_once() -> None:
+async def test_a_connection_beyond_the_limit_is_closed_at_once() -> None:
     async with served(Hasty) as connect:
         first = [await connect() for _ in range(3)]
         for stream in first:
@@ -129,7 +129,7 @@ class Patient(LimitedHttpProtocol):
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /", HEAD + b"Content-Length: 0\r\n\r\n"])
-async def test_who_asks_nothing_makes_room_for_who_does(beginning: bytes) -> None:
+async def test_idle_connections_are_closed_to_make_room_for_new_ones(beginning: bytes) -> None:
     async with served(Patient) as connect:
         held = [await connect() for _ in range(3)]
         for stream in held:
@@ -141,14 +141,14 @@ async def test_who_asks_nothing_makes_room_for_who_does(beginning: bytes) -> Non
                 async with await connect() as owner:
                     await owner.send(HEAD + b"Content-Length: 2\r\n\r\nab")
                     assert (await answer(owner)).endswith(b"\r\n\r\n2")
-            # The longest silent one has gone, the others stand.
+            # The server has closed the connection that was silent longest.
             assert await is_closed(held[0])
         for stream in held:
             await stream.aclose()
 
 
 async def answers_early(scope: Any, receive: Any, send: Any) -> None:
-    """Reads nothing."""
+    """Answers without reading the body."""
     headers = [(b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
@@ -162,8 +162,10 @@ async def answers_early(scope: Any, receive: Any, send: Any) -> None:
         (HEAD + b"Content-Length: 0\r\n\r\n", b"\r\n"),
     ],
 )
-async def test_nobody_holds_a_connection_after_the_answer(head: bytes, then: bytes) -> None:
-    # uvicorn forgets its own limit, 5 s without a request, as soon as any byte comes.
+async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(
+    head: bytes, then: bytes
+) -> None:
+    # uvicorn closes a connection after 5 s without a request, but any byte cancels this limit.
     async with served(Hasty, answers_early) as connect, await connect() as stream:
         await stream.send(head)
         assert b" 401 " in await answer(stream)
@@ -177,18 +179,18 @@ async def test_nobody_holds_a_connection_after_the_answer(head: bytes, then: byt
                 pass
 
 
-async def test_a_large_body_and_a_second_request_are_fine() -> None:
+async def test_a_large_body_and_a_second_request_are_accepted() -> None:
     body = b"b" * 3_000_000
     chunked = b"".join(b"400\r\n" + b"c" * 1024 + b"\r\n" for _ in range(1000)) + b"0\r\n\r\n"
     async with served(Hasty) as connect, await connect() as stream:
         await stream.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         assert (await answer(stream)).endswith(b"\r\n\r\n3000000")
-        await anyio.sleep(Hasty.head_s * 1.5)  # a pause between requests is another limit's
+        await anyio.sleep(Hasty.head_s * 1.5)  # another limit bounds pauses between requests
         await stream.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunked)
         assert (await answer(stream)).endswith(b"\r\n\r\n1024000")
 
 
-async def test_an_answer_that_nobody_takes_is_not_kept() -> None:
+async def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
     lost = asyncio.Event()
 
     class Watched(Hasty):
@@ -208,7 +210,7 @@ async def test_an_answer_that_nobody_takes_is_not_kept() -> None:
 
 
 async def reads_cookies(scope: Any, receive: Any, send: Any) -> None:
-    """As every framework does, NoneBot's driver among them, before anybody asks for a token."""
+    """Parses the cookies before any token is checked, as NoneBot's driver and others do."""
     shown = str(HTTPConnection(scope).cookies).encode()
     if scope["type"] == "websocket":
         await receive()
@@ -229,7 +231,7 @@ UPGRADE = (
 
 @pytest.mark.parametrize("head", [HEAD, UPGRADE])
 @pytest.mark.parametrize("many", [b"\\" * 60_000, b'\\"' * 30_000])
-async def test_no_cookie_takes_long_to_read(head: bytes, many: bytes) -> None:
+async def test_a_hostile_cookie_is_parsed_quickly(head: bytes, many: bytes) -> None:
     async with served(LimitedHttpProtocol, reads_cookies) as connect, await connect() as stream:
         began = anyio.current_time()
         await stream.send(head + b'Cookie: a=1; b="' + many + b'"; c="x\\054y"; d=2\r\n\r\n')
@@ -241,7 +243,7 @@ async def test_no_cookie_takes_long_to_read(head: bytes, many: bytes) -> None:
         assert b"'d': '2'" in said
 
 
-async def test_a_quoted_cookie_is_handed_on() -> None:
+async def test_a_quoted_cookie_reaches_the_application() -> None:
     async with served(LimitedHttpProtocol, reads_cookies) as connect, await connect() as stream:
         await stream.send(HEAD + b'Cookie: c="x\\054y"\r\n\r\n')
         assert b"'c': 'x,y'" in await answer(stream)

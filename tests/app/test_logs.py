@@ -1,4 +1,4 @@
-"""What whoever may knock at the port can write into the operator's log."""
+"""Strangers who connect to the port cannot fill the operator's log."""
 
 import logging
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def log(clock: Clock) -> Iterator[Kept]:
-    """The web server's log as the gateway has it."""
+    """The web server's log, throttled as the gateway throttles it."""
     server, kept, seldom = logging.getLogger("uvicorn.error"), Kept(), VisitorLogThrottle(clock)
     server.addHandler(kept)
     server.addFilter(seldom)
@@ -50,10 +50,10 @@ UPGRADE = (
 )
 
 
-async def test_visitors_and_boxes_of_previews_do_not_fill_the_log(log: Kept, clock: Clock) -> None:
+async def test_preview_visitors_and_boxes_do_not_fill_the_log(log: Kept, clock: Clock) -> None:
     async with world() as here:
-        server = logging.getLogger("uvicorn.error")  # set up anew by the web server
-        server.setLevel(logging.WARNING)  # as the gateway's
+        server = logging.getLogger("uvicorn.error")  # the web server replaced its handlers
+        server.setLevel(logging.WARNING)  # the gateway's level
         server.addHandler(log)
         name = here.name()
 
@@ -82,7 +82,7 @@ async def test_visitors_and_boxes_of_previews_do_not_fill_the_log(log: Kept, clo
         assert any("(and 19 more since the last such line)" in text for text in later)
 
 
-def test_what_is_no_visitors_doing_stays_as_it_is(log: Kept) -> None:
+def test_other_log_lines_are_not_throttled(log: Kept) -> None:
     server = logging.getLogger("uvicorn.error")
     server.setLevel(logging.WARNING)
     for _ in range(3):

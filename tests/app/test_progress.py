@@ -1,4 +1,4 @@
-"""A download's progress: one living line for a person, now and then a line for a log."""
+"""A download's progress: a terminal shows one line that changes, a log gets a line now and then."""
 
 import io
 
@@ -11,13 +11,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_sees_one_line_that_changes() -> None:
+def test_a_terminal_shows_one_line_that_changes() -> None:
     out = Terminal()
     line = ProgressLine(out)
     line.report(DownloadProgress(what="weights", done=0, total=4_000_000))
     line.report(
         DownloadProgress(what="weights", done=1_000_000, total=4_000_000)
-    )  # too soon to be read
+    )  # too soon after the last one to be shown
     line.report(DownloadProgress(what="weights", done=4_000_000, total=4_000_000))
     line.report(DownloadProgress(what="checking", done=0, total=0))
     line.end()
@@ -27,7 +27,7 @@ def test_a_terminal_sees_one_line_that_changes() -> None:
     )
 
 
-def test_a_log_gets_whole_lines_and_few() -> None:
+def test_a_log_gets_few_and_whole_lines() -> None:
     out = io.StringIO()
     line = ProgressLine(out)
     for done in range(1001):

@@ -1,4 +1,4 @@
-"""What the process sets for as long as a bot runs in it."""
+"""Settings of the process that hold while a bot runs in it."""
 
 import sys
 
@@ -7,7 +7,7 @@ import pytest
 from nekro_core.app.server import SWITCH_S, short_switch_interval
 
 
-def test_threads_give_way_to_the_event_loop_soon_while_a_bot_runs() -> None:
+def test_the_thread_switch_interval_is_short_while_a_bot_runs() -> None:
     before = sys.getswitchinterval()
     with short_switch_interval():
         assert sys.getswitchinterval() == pytest.approx(SWITCH_S)

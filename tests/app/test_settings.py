@@ -1,4 +1,4 @@
-"""Settings: read as NoneBot reads them, and wrong ones are named as the operator wrote them."""
+"""Settings are read as NoneBot reads them. An error names a setting as the operator wrote it."""
 
 import sys
 from pathlib import Path
@@ -15,14 +15,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_nothing_needs_to_be_set(folder: Path) -> None:
+def test_the_defaults_work_without_any_setting(folder: Path) -> None:
     settings = Settings.load(folder)
     assert str(settings.host) == "127.0.0.1"
     assert not settings.nekro_llm.configured
     assert settings.database_url == "sqlite://data/nekro.sqlite3"
 
 
-def test_files_and_environment_in_nonebots_order(
+def test_files_and_environment_are_read_in_nonebots_order(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / ".env").write_text("ENVIRONMENT=dev\nPORT=1001\nNEKRO_TRIGGER__DEBOUNCE_S=0.5\n")
@@ -45,13 +45,13 @@ def test_files_and_environment_in_nonebots_order(
         ("NEKRO_LLM__BASE_URL=http://127.0.0.1:1/v1", "model"),
     ],
 )
-def test_what_is_wrong_is_named(folder: Path, line: str, says: str) -> None:
+def test_a_wrong_value_is_named_in_the_error(folder: Path, line: str, says: str) -> None:
     (folder / ".env").write_text(line + "\n")
     with pytest.raises(SettingsError, match=says):
         Settings.load(folder)
 
 
-def test_a_key_is_not_shown_when_its_neighbour_is_wrong(folder: Path) -> None:
+def test_an_error_about_another_setting_does_not_show_the_api_key(folder: Path) -> None:
     (folder / ".env").write_text("NEKRO_LLM__API_KEY=sk-very-secret\nNEKRO_LLM__MODEL=m\n")
     with pytest.raises(SettingsError) as error:
         Settings.load(folder)
@@ -65,7 +65,7 @@ def test_a_log_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "token ***, again ***; the word key stays\n"
 
 
-def test_an_empty_data_folder_is_the_usual_one(folder: Path) -> None:
+def test_an_empty_data_folder_setting_means_the_default_folder(folder: Path) -> None:
     (folder / ".env").write_text("NEKRO_DATA_DIR=\n")
     assert Settings.load(folder).nekro_data_dir == Path("data")
 
@@ -74,7 +74,7 @@ def test_an_empty_data_folder_is_the_usual_one(folder: Path) -> None:
     "line",
     ["NEKRO_AGENT__MODE=tools", 'NEKRO_AGENT__MODES={"web-private_lin": "tools"}'],
 )
-def test_the_embedded_model_only_writes_code(folder: Path, line: str) -> None:
+def test_tool_mode_is_refused_for_the_embedded_model(folder: Path, line: str) -> None:
     (folder / ".env").write_text(line)
     with pytest.raises(SettingsError, match="name an endpoint"):
         Settings.load(folder)
@@ -106,7 +106,7 @@ def test_the_embedded_model_only_writes_code(folder: Path, line: str) -> None:
         ),
     ],
 )
-def test_nonebots_own_names_are_read(
+def test_settings_under_nonebots_names_are_read(
     folder: Path, lines: str, people: set[str], prefixes: tuple[str, ...]
 ) -> None:
     (folder / ".env").write_text(lines + "\n")

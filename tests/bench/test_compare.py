@@ -1,4 +1,4 @@
-"""Figures of two commits side by side: the table is read back, and what is worse is said."""
+"""The comparison of two commits parses the printed tables and says which figures are worse."""
 
 from bench.compare import compare, read_table
 from bench.figure import Figure, table
@@ -8,7 +8,7 @@ RATE = Figure(name="ingest", unit="messages/s", p50=12_345.6, more_is_better=Tru
 UNITS = {"way": "ms", "ingest": "messages/s"}
 
 
-def test_a_printed_table_is_read_back() -> None:
+def test_a_printed_table_can_be_parsed() -> None:
     printed = f"Python 3.11\n\nbot (3 s)\n{table([WAY, RATE])}\n\n2 figures, 0 short"
     way, rate = read_table(printed)
     assert way == ("message in -> prompt sent", "ms", 2.5, 2.99)
@@ -25,7 +25,7 @@ def test_a_time_is_worse_when_no_round_is_as_good_as_the_worst_before() -> None:
     assert not within.worse
 
 
-def test_of_a_rate_more_is_better() -> None:
+def test_a_higher_rate_is_better() -> None:
     (less,) = compare({"ingest": [100.0, 101.0]}, {"ingest": [50.0, 51.0]}, UNITS, 0.1)
     assert less.worse
     assert (less.before, less.now) == (100.5, 50.5)
@@ -33,5 +33,5 @@ def test_of_a_rate_more_is_better() -> None:
     assert not more.worse
 
 
-def test_a_figure_that_one_of_the_two_lacks_is_not_compared() -> None:
+def test_a_figure_that_only_one_commit_has_is_not_compared() -> None:
     assert list(compare({"way": [2.0]}, {"ingest": [3.0]}, UNITS, 0.1)) == []

@@ -1,4 +1,4 @@
-"""What the tests of the built-in plugins share."""
+"""Fixtures of the tests of the built-in plugins."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ async def world(tmp_path: Path):
 
 @pytest.fixture
 async def run(world: World):
-    """Calls a tool by its name, as the code of a reply does."""
+    """A function that calls a tool by its name, as the code of a reply does."""
     async with world.bot(builtin=builtin_folder("plugins")) as registry:
 
         async def run(name: str, *args: Any, **kwargs: Any) -> Outcome:

@@ -1,4 +1,4 @@
-"""The chat plugin, as code in a box meets it."""
+"""The chat plugin, called as code in a box calls it."""
 
 import io
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **optio
     return target.getvalue()
 
 
-async def test_words_are_sent(world: World, tools: ToolSet) -> None:
+async def test_a_text_is_sent(world: World, tools: ToolSet) -> None:
     assert await run(world, tools, "send_channel_message", "hello") == ToolReturn("sent")
     assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
 
@@ -88,7 +88,9 @@ async def test_mentions_and_replies_are_sent(world: World, tools: ToolSet) -> No
     assert second == (Reply("75"), *people, Text(" hi"))
 
 
-async def test_ids_that_begin_with_a_sign(world: World, tools: ToolSet) -> None:
+async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
+    world: World, tools: ToolSet
+) -> None:
     world.journal.records += [
         said(78, "@lin:example.org", "Lin", Text("hi")),
         msgspec.structs.replace(said(79, "1", "Mei", Text("hi")), message_id="#79"),
@@ -112,7 +114,7 @@ async def test_ids_that_begin_with_a_sign(world: World, tools: ToolSet) -> None:
         ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: 75 ("hello, '),
     ],
 )
-async def test_an_unknown_person_or_message_is_refused_with_the_known_ones(
+async def test_an_unknown_person_or_message_is_refused_and_the_known_ones_are_listed(
     world: World, tools: ToolSet, kwargs: dict[str, str], told: str
 ) -> None:
     world.journal.records += TALK
@@ -124,7 +126,7 @@ async def test_an_unknown_person_or_message_is_refused_with_the_known_ones(
 
 @pytest.mark.parametrize("written", ["@all", " all ", "@ all", "all\u3000"])
 @pytest.mark.parametrize("said_before", [(Text("hello all"),), (Mention("all"), Text("hi"))])
-async def test_nobody_calls_everybody_by_having_said_so_before(
+async def test_mentioning_all_is_refused_even_if_the_history_contains_such_a_mention(
     world: World, tools: ToolSet, written: str, said_before: tuple[Segment, ...]
 ) -> None:
     world.journal.records += [*TALK, said(78, "10001", "Lin", *said_before)]
@@ -254,7 +256,9 @@ async def test_view_image_takes_one_to_six_pictures(
     assert "give 1 to 6" in outcome.message
 
 
-async def test_the_history_of_the_chat_is_read(world: World, tools: ToolSet) -> None:
+async def test_recent_messages_returns_the_history_of_the_chat(
+    world: World, tools: ToolSet
+) -> None:
     for seq, author in enumerate((Author.PERSON, Author.BOT, Author.SYSTEM), 1):
         world.journal.records.append(
             Record(
@@ -270,13 +274,13 @@ async def test_the_history_of_the_chat_is_read(world: World, tools: ToolSet) -> 
     outcome = await run(world, tools, "recent_messages", 3)
     assert isinstance(outcome, ToolReturn)
     assert [(line["author"], line["name"], line["text"]) for line in outcome.value] == [
-        ("person", "system", "line 1"),  # a name that somebody chose says nothing
+        ("person", "system", "line 1"),  # the name "system" makes nobody the system
         ("bot", "you", "line 2"),
         ("system", "system", "line 3"),
     ]
 
 
-async def test_worked_examples_in_three_languages(tools: ToolSet) -> None:
+async def test_the_docstring_examples_exist_in_three_languages(tools: ToolSet) -> None:
     tool = tools.resolve("send_channel_message")
     assert tool is not None
     languages = [example.language for example in tool.examples]

@@ -1,4 +1,4 @@
-"""Dice that the code rolls and the chat sees."""
+"""The dice tool returns the number to the code and posts it in the chat."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.builtin_plugins.conftest import Call
 from tests.plugins.world import World
 
 
-async def test_one_call_answers_the_person(world: World, run: Call) -> None:
+async def test_one_call_rolls_and_posts_the_result(world: World, run: Call) -> None:
     rolled = await run("roll_dice", sides=20)
     assert isinstance(rolled, ToolReturn)
     assert 1 <= rolled.value <= 20
@@ -24,7 +24,7 @@ async def test_many_dice_are_shown_with_their_sum(world: World, run: Call) -> No
     assert sum(each) == int(total) == rolled.value
 
 
-async def test_every_side_comes_up(run: Call) -> None:
+async def test_every_side_of_the_dice_is_rolled(run: Call) -> None:
     seen = {(await run("roll_dice", sides=2)).value for _ in range(64)}
     assert seen == {1, 2}
 
@@ -41,7 +41,7 @@ async def test_every_side_comes_up(run: Call) -> None:
         ("many", 1, "sides"),
     ],
 )
-async def test_dice_that_cannot_be(
+async def test_impossible_dice_are_refused(
     world: World, run: Call, sides: int, count: int, says: str
 ) -> None:
     failed = await run("roll_dice", sides, count)

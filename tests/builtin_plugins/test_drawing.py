@@ -1,4 +1,4 @@
-"""Cards and charts reach the chat; what cannot be drawn is told."""
+"""Cards and charts are posted in the chat. The code gets an error if one cannot be drawn."""
 
 import io
 import math
@@ -28,13 +28,13 @@ BLACK = Style(40, (0, 0, 0))
 
 @pytest.fixture(scope="module")
 def bare() -> FontBook:
-    """The fonts of a machine that has none."""
+    """A font book of a machine without fonts."""
     return FontBook(None, [])
 
 
 @pytest.fixture(scope="module")
 def fonts() -> FontBook:
-    """The fonts of this machine."""
+    """A font book of this machine."""
     return FontBook(None, system_folders())
 
 
@@ -87,7 +87,7 @@ async def test_a_chart_reaches_the_chat(world: World, run: Call) -> None:
         ("draw_chart", ("line", ["a"], ["many"]), "values"),
     ],
 )
-async def test_what_cannot_be_drawn_is_told_to_the_code(
+async def test_the_error_for_an_impossible_drawing_says_what_is_wrong(
     world: World, run: Call, tool: str, args: tuple, says: str
 ) -> None:
     failed = await run(tool, *args)
@@ -110,11 +110,13 @@ async def test_an_operators_own_font_is_used(world: World, run: Call) -> None:
 
 
 @pytest.mark.parametrize("style", [*PALETTES, "auto"])
-def test_every_style_draws(bare: FontBook, style: str) -> None:
+def test_every_style_draws_a_card(bare: FontBook, style: str) -> None:
     assert colours(picture(draw_card_png(bare, "hello", "", style))) > 200
 
 
-def test_a_machine_without_fonts_draws_latin_and_names_what_it_cannot(bare: FontBook) -> None:
+def test_without_fonts_latin_text_is_drawn_and_other_characters_are_named_in_the_error(
+    bare: FontBook,
+) -> None:
     assert picture(draw_card_png(bare, "Grüße, café! 😀", "Señor", "auto"))
     with pytest.raises(FontMissing) as raised:
         draw_card_png(bare, "hello 你好你", "", "auto")
@@ -128,7 +130,7 @@ def test_a_machine_without_fonts_draws_latin_and_names_what_it_cannot(bare: Font
 @pytest.mark.parametrize(
     "text", ["晚安，做个好梦", "お誕生日おめでとう！", "안녕하세요", "Привет", "hello 世界 🎉"]
 )
-def test_scripts_are_drawn_where_a_font_is_there(fonts: FontBook, text: str) -> None:
+def test_a_script_is_drawn_if_the_machine_has_a_font_for_it(fonts: FontBook, text: str) -> None:
     try:
         Typesetter(fonts, text).require(text)
     except FontMissing as error:
@@ -137,7 +139,7 @@ def test_scripts_are_drawn_where_a_font_is_there(fonts: FontBook, text: str) -> 
     assert picture(draw_card_png(fonts, f"- {text}\n" * 9, text, "night"))
 
 
-def test_long_words_and_marks_are_broken_into_the_width(bare: FontBook) -> None:
+def test_long_words_and_punctuation_are_wrapped_to_the_width(bare: FontBook) -> None:
     setter = Typesetter(bare, "")
     for text in ("a" * 500, "word " * 80, "https://example.com/" + "path/" * 40, ".,;!?" * 60):
         lines = setter.wrap(text, BLACK, 600)
@@ -171,20 +173,20 @@ def test_any_text_is_drawn_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "values", [[1], [0, 5], [3, 1, 2], [0.001, 0.002], [1e12, 2e12], list(range(1, 13))]
 )
-def test_every_kind_draws(bare: FontBook, kind: str, values: list[float]) -> None:
+def test_every_kind_of_chart_is_drawn(bare: FontBook, kind: str, values: list[float]) -> None:
     labels = [f"label {number}" for number in range(len(values))]
     assert colours(picture(draw_chart_png(bare, kind, labels, values, "A title"))) > 20
 
 
 @pytest.mark.parametrize("kind", ["line", "bar"])
 @pytest.mark.parametrize("values", [[-1, -2], [0, 0], [-5, 5], [1e-9, -1e-9], [7] * 200])
-def test_odd_values_draw(bare: FontBook, kind: str, values: list[float]) -> None:
+def test_odd_values_are_drawn(bare: FontBook, kind: str, values: list[float]) -> None:
     labels = ["a long label for the axis" for _ in values]
     assert picture(draw_chart_png(bare, kind, labels, values, ""))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_refused(bare: FontBook, value: float) -> None:
+def test_a_value_that_is_not_a_number_is_refused(bare: FontBook, value: float) -> None:
     with pytest.raises(InvalidChartData, match="expected a number"):
         draw_chart_png(bare, "bar", ["a"], [value], "")
 
@@ -215,14 +217,14 @@ def test_ticks_span_the_values(one: float, other: float) -> None:
         (0.00012, "0.00012"),
     ],
 )
-def test_numbers_are_written_as_people_do(value: float, text: str) -> None:
+def test_axis_numbers_are_written_in_a_readable_form(value: float, text: str) -> None:
     assert format_value(value) == text
 
 
 # --- font files ---------------------------------------------------------------------------------
 
 
-def test_coverage_of_a_real_font(tmp_path: Path) -> None:
+def test_the_coverage_of_a_real_font_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.ttf"
     path.write_bytes(ImageFont.load_default(20).font_bytes)
     coverage = read_coverage(path)
@@ -231,14 +233,14 @@ def test_coverage_of_a_real_font(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_file_has_a_coverage_or_none(tmp_path_factory, data: bytes) -> None:
+def test_reading_any_bytes_as_a_font_does_not_fail(tmp_path_factory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.ttf"
     for content in (data, b"\0\1\0\0\0\1" + data, b"ttcf" + data):
         path.write_bytes(content)
         assert isinstance(read_coverage(path), Coverage)
 
 
-def test_coverage_of_a_table_made_by_hand(tmp_path: Path) -> None:
+def test_the_coverage_of_a_handmade_table_is_read(tmp_path: Path) -> None:
     groups = struct.pack(">HHIII", 12, 0, 16 + 24, 0, 2) + struct.pack(">6I", 65, 70, 1, 97, 99, 7)
     cmap = struct.pack(">HHHHI", 0, 1, 3, 10, 12) + groups
     head = b"\0\1\0\0" + struct.pack(">H6x", 1) + struct.pack(">4sIII", b"cmap", 0, 28, len(cmap))

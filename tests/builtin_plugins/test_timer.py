@@ -1,4 +1,4 @@
-"""Reminders, as people in a chat meet them: the model writes code, time passes, it is woken."""
+"""Reminders in a whole bot: the model's code sets a timer, and the timer later wakes the agent."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ async def test_a_reminder_wakes_the_agent(bot: Bot) -> None:
     assert await bot.chat("group_40004").call("list_timers") == []
 
 
-async def test_a_recurring_timer_is_made_and_paused(bot: Bot) -> None:
+async def test_a_recurring_timer_is_created_and_paused(bot: Bot) -> None:
     chat = bot.chat()
     line = await chat.call(
         "create_recurring_timer", "greet everybody", "30 7 * * *", days="mon_fri", title="morning"
@@ -47,7 +47,7 @@ async def test_a_recurring_timer_is_made_and_paused(bot: Bot) -> None:
     bot.foresee(reply="Good morning!")
     bot.clock.advance(7 * 86_400)
     assert (await chat.gets(1))[0] == "Good morning!"
-    # Another chat neither sees nor stops it.
+    # Another chat can neither list nor cancel the timer.
     other = bot.chat("private_mei")
     for action in ("cancel", "pause"):
         with pytest.raises(ToolFailure):
@@ -56,7 +56,7 @@ async def test_a_recurring_timer_is_made_and_paused(bot: Bot) -> None:
     assert await chat.call("list_timers") == []
 
 
-async def test_what_the_model_gets_wrong_is_said_to_it(bot: Bot) -> None:
+async def test_wrong_arguments_of_the_timer_tools_are_refused_with_a_reason(bot: Bot) -> None:
     chat = bot.chat()
     for arguments, complaint in (
         ({}, "either at or in_minutes"),

@@ -1,4 +1,4 @@
-"""The bot speaks."""
+"""The voice plugin turns text into a voice message."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ async def test_a_voice_message_reaches_the_chat_that_asks(
     assert sound.peak_amplitude > 1_000
 
 
-async def test_voice_and_speed_are_taken(world: World, run: Call) -> None:
+async def test_the_requested_speed_is_used(world: World, run: Call) -> None:
     await run("send_tts_voice", "one two three four", voice="en-gb", speed=2.0)
     await run("send_tts_voice", "one two three four", voice="en-gb", speed=0.5)
     quick, slow = (
@@ -47,7 +47,7 @@ async def test_voice_and_speed_are_taken(world: World, run: Call) -> None:
         ("hello", "klingon", "no voice 'klingon'"),
     ],
 )
-async def test_what_cannot_be_said_is_told_to_the_code(
+async def test_the_error_for_an_impossible_voice_message_says_what_is_wrong(
     world: World, run: Call, text: str, voice: str | None, says: str
 ) -> None:
     failed = await run("send_tts_voice", text, voice=voice)

@@ -1,4 +1,4 @@
-"""The workbench: the eight tools as Python functions, on the chat's own boxes."""
+"""The workbench plugin: its eight tools are Python functions that use the chat's own boxes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -44,7 +44,7 @@ async def offered(world: World) -> dict[str, NamedTool]:
         }
 
 
-async def test_all_eight_are_there_by_their_dotted_name(world: World) -> None:
+async def test_all_eight_tools_have_a_dotted_name(world: World) -> None:
     tools = await offered(world)
     assert tuple(tools) == NAMES
     for name, named in tools.items():
@@ -52,12 +52,14 @@ async def test_all_eight_are_there_by_their_dotted_name(world: World) -> None:
         assert (name in named.names) == (name != "glob"), "Python has a module of that name"
 
 
-async def test_native_calls_know_them_by_the_documents_names(world: World) -> None:
+async def test_native_calls_use_the_documented_tool_names(world: World) -> None:
     tools = tool_set(each.tool for each in (await offered(world)).values())
     assert tuple(function_set(tools).names) == NAMES == TOOL_NAMES
 
 
-async def test_an_installed_plugin_goes_before(world: World) -> None:
+async def test_a_tool_of_an_installed_plugin_hides_the_built_in_one_of_the_same_name(
+    world: World,
+) -> None:
     ours = [each.tool for each in (await offered(world)).values()]
     theirs = replace(ours[0], owner="ann.console", module="console")
     tools = tool_set([*ours, theirs], builtin={"nekro.workbench"})
@@ -65,20 +67,20 @@ async def test_an_installed_plugin_goes_before(world: World) -> None:
     assert tools.resolve("workbench.shell") is ours[0]
 
 
-async def test_what_a_model_is_told_is_short(world: World) -> None:
+async def test_the_prompt_text_of_the_tools_is_short(world: World) -> None:
     tools = tool_set(each.tool for each in (await offered(world)).values())
     assert len(tools_text(tools)) < 3000
     assert len(guest_functions(tools)) == 8
 
 
-async def test_a_small_model_is_not_offered_them(world: World) -> None:
+async def test_a_small_model_is_not_offered_the_workbench_tools(world: World) -> None:
     async with world.bot(builtin=builtin_folder("plugins")) as registry:
         tools = registry.tools_for(GROUP)
         assert {each.tool.owner for each in tools.named} >= {"nekro.workbench", "nekro.dice"}
         assert "nekro.workbench" not in {each.tool.owner for each in small_tools(tools)}
 
 
-async def test_without_boxes_it_says_so(run: Call) -> None:
+async def test_without_boxes_a_call_says_that_there_are_none(run: Call) -> None:
     failed = await run("workbench.shell", "ls")
     assert isinstance(failed, ToolCallFailed)
     assert "there are no sandboxes here" in failed.message
@@ -115,7 +117,7 @@ async def chats(world: World, tmp_path: Path) -> AsyncIterator[Chats]:
 
 
 @pytest.mark.long
-async def test_values_are_python(chats: Chats) -> None:
+async def test_the_tools_return_python_values_and_use_the_boxes_of_their_chat(chats: Chats) -> None:
     lin, mei = "fake-private_lin", "fake-private_mei"
     done = await chats.value(lin, "workbench.shell", "echo milk >note; cat note; exit 3")
     assert done == {"stdout": "milk\n", "stderr": "", "exit_code": 3}
@@ -125,14 +127,14 @@ async def test_values_are_python(chats: Chats) -> None:
         "size": 8,
     }
     assert await chats.value(lin, "workbench.glob", "*") == {"files": ["note"]}
-    # The chat's boxes are its own, whatever a call names.
+    # A call cannot reach another chat's boxes, whatever box it names.
     failed = await chats.run(mei, "workbench.read_file", "note")
     assert isinstance(failed, ToolCallFailed)
     assert "not_found" in failed.message
     escaped = await chats.run(mei, "workbench.read_file", "note", sandbox=f"{lin}:default")
     assert isinstance(escaped, ToolCallFailed)
     assert "invalid_input" in escaped.message
-    # And live on by its key.
+    # Destroying one chat's boxes leaves the other chat's.
     await chats.boxes.destroy(ChatKey.parse(lin))
     assert await chats.value(lin, "workbench.sandbox_list") == {"sandboxes": []}
     assert await chats.value(mei, "workbench.sandbox_list") == {

@@ -1,4 +1,4 @@
-"""The chat key: one spelling a chat, and it comes back as it went in."""
+"""Each chat has one spelling of its key, and parsing this spelling returns the same key."""
 
 import re
 from contextlib import suppress
@@ -16,17 +16,17 @@ KEYS = st.builds(ChatKey, INSTANCES, st.sampled_from(ChatKind), NATIVE, st.none(
 
 
 @given(KEYS)
-def test_what_is_written_reads_back(key: ChatKey) -> None:
+def test_parsing_the_text_of_a_key_returns_the_key(key: ChatKey) -> None:
     assert ChatKey.parse(str(key)) == key
 
 
 @given(KEYS, KEYS)
-def test_no_two_chats_share_a_text_or_a_folder(one: ChatKey, other: ChatKey) -> None:
+def test_no_two_chats_share_a_key_text_or_a_folder_name(one: ChatKey, other: ChatKey) -> None:
     assert (str(one) == str(other)) == (one == other)
     assert (one.file_name == other.file_name) == (one == other)
 
 
-def test_nobody_takes_the_folder_of_another_chat_by_its_name() -> None:
+def test_no_native_id_produces_the_folder_name_of_another_chat() -> None:
     theirs = ChatKey("web", ChatKind.GROUP, "Team")
     name = theirs.file_name.removeprefix("web-group_")
     assert name != "Team"
@@ -46,26 +46,26 @@ def test_nobody_takes_the_folder_of_another_chat_by_its_name() -> None:
         ("web-group_" + "x" * 111, "web-group_" + "x" * 93 + "~618ff08871f8dc5d"),
     ],
 )
-def test_a_chat_s_folder_is_found_again_in_the_next_version(text: str, name: str) -> None:
+def test_the_folder_name_of_a_chat_never_changes_between_versions(text: str, name: str) -> None:
     assert ChatKey.parse(text).file_name == name
 
 
 @pytest.mark.parametrize("native", ["x" * 245, "群" * 245])
-def test_the_longest_key(native: str) -> None:
+def test_a_key_has_at_most_255_characters(native: str) -> None:
     key = ChatKey("web", ChatKind.GROUP, native)
     assert len(str(key)) == MAX_KEY_LENGTH == 255
     with pytest.raises(ChatKeyError, match="key of 256 characters: at most 255"):
         ChatKey("web", ChatKind.GROUP, native + "x")
 
 
-def test_keys_of_one_account_stand_together_in_order() -> None:
+def test_sorted_keys_are_grouped_by_account() -> None:
     texts = ["a-group_1", "a-group_2", "a-private_1", "b-group_1"]
     keys = [ChatKey.parse(text) for text in texts]
     assert sorted([keys[2], keys[0], keys[3], keys[1]]) == keys
 
 
 @given(KEYS)
-def test_a_text_form_is_one_visible_word(key: ChatKey) -> None:
+def test_the_text_of_a_key_has_no_white_space(key: ChatKey) -> None:
     assert not any(character.isspace() for character in str(key))
     assert len(str(key)) <= MAX_KEY_LENGTH
 
@@ -81,7 +81,7 @@ def test_a_folder_name_is_portable(key: ChatKey) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_other_text_is_refused_with_words(text: str) -> None:
+def test_any_other_text_raises_chat_key_error(text: str) -> None:
     with suppress(ChatKeyError):
         assert str(ChatKey.parse(text)) == text
 
@@ -99,7 +99,7 @@ def test_any_other_text_is_refused_with_words(text: str) -> None:
         ("web-group_two%20words", ChatKey("web", ChatKind.GROUP, "two words")),
     ],
 )
-def test_keys_as_they_stand_in_a_log(text: str, key: ChatKey) -> None:
+def test_a_key_has_this_text_form(text: str, key: ChatKey) -> None:
     assert ChatKey.parse(text) == key
     assert str(key) == text
 
@@ -124,7 +124,7 @@ def test_keys_as_they_stand_in_a_log(text: str, key: ChatKey) -> None:
         ("web-group_" + "x" * 300, "at most 255"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, says: str) -> None:
+def test_the_error_says_what_is_wrong(text: str, says: str) -> None:
     with pytest.raises(ChatKeyError, match=says):
         ChatKey.parse(text)
 
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said(text: str, says: str) -> None:
         (("a", ChatKind.GROUP, "1", "\ud800"), "^thread .* is no valid Unicode text"),
     ],
 )
-def test_what_is_wrong_with_a_part_is_said(parts: tuple[Any, ...], says: str) -> None:
+def test_the_error_says_which_part_is_wrong(parts: tuple[Any, ...], says: str) -> None:
     with pytest.raises(ChatKeyError, match=says):
         ChatKey(*parts)
 
@@ -167,6 +167,6 @@ def test_what_is_wrong_with_a_part_is_said(parts: tuple[Any, ...], says: str) ->
         ("web-group_%FF", "'%FF' does not unescape to UTF-8"),
     ],
 )
-def test_what_to_write_instead_is_said(text: str, says: str) -> None:
+def test_the_error_says_what_to_write_instead(text: str, says: str) -> None:
     with pytest.raises(ChatKeyError, match=re.escape(says)):
         ChatKey.parse(text)

@@ -1,4 +1,4 @@
-"""Segments: stored as JSON, read back the same."""
+"""Segments that are stored as JSON are read back unchanged."""
 
 from typing import Any
 
@@ -55,12 +55,12 @@ SEGMENTS = st.lists(
 
 
 @given(SEGMENTS)
-def test_stored_segments_come_back(segments: chat.Segments) -> None:
+def test_stored_segments_are_read_back_unchanged(segments: chat.Segments) -> None:
     assert decode_segments(encode_segments(segments)) == segments
 
 
 @given(SEGMENTS)
-def test_every_segment_can_be_read_aloud(segments: chat.Segments) -> None:
+def test_every_segment_has_a_plain_text(segments: chat.Segments) -> None:
     assert isinstance(plain_text(segments), str)
 
 
@@ -69,7 +69,7 @@ def test_an_unknown_tag_is_refused() -> None:
         decode_segments('[{"type":"hologram"}]')
 
 
-def test_a_message_reads_as_people_see_it() -> None:
+def test_the_plain_text_of_a_message_names_its_media() -> None:
     segments = (
         Mention("20002", "neko"),
         Text("look: "),
@@ -79,7 +79,7 @@ def test_a_message_reads_as_people_see_it() -> None:
     assert plain_text(segments) == "@neko look: [image][voice: meow]"
 
 
-def test_a_notice_is_told_from_words() -> None:
+def test_only_a_message_of_one_notice_is_a_notice() -> None:
     def message(*segments: chat.Segment) -> ChatMessage:
         return ChatMessage(
             chat_key=ChatKey.parse("web-group_1"),

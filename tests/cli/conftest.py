@@ -1,4 +1,4 @@
-"""A folder as an operator has it, whose settings alone count."""
+"""An operator's folder. Commands read their settings from this folder and from nowhere else."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory; nothing of this machine's environment sets anything."""
+    """The working directory. The environment variables of this machine set nothing."""
     for name in os.environ:
         if name.lower().startswith(("nekro_", "onebot_", "web_")) or name in {"HOST", "PORT"}:
             monkeypatch.delenv(name)

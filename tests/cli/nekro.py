@@ -1,4 +1,4 @@
-"""The command as a process of its own."""
+"""Run the command ``nekro`` as a child process."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ class Ended:
 
 
 def nekro(folder: Path, *arguments: str, typed: str | Path = "") -> Ended:
-    """Run ``nekro ARGUMENTS`` in a folder until it ends; ``typed`` is piped in, or a file."""
+    """Run ``nekro ARGUMENTS`` in a folder until it ends. ``typed`` is its input: text or a file."""
     run = partial(
         subprocess.run,
         [sys.executable, "-m", "nekro_core", *arguments],
@@ -38,5 +38,5 @@ def nekro(folder: Path, *arguments: str, typed: str | Path = "") -> Ended:
 
 
 async def nekro_meanwhile(folder: Path, *arguments: str, typed: str | Path = "") -> Ended:
-    """The same, while this process goes on answering it."""
+    """As `nekro`, but this process can answer the command's requests meanwhile."""
     return await anyio.to_thread.run_sync(partial(nekro, folder, *arguments, typed=typed))

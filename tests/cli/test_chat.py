@@ -1,4 +1,4 @@
-"""`nekro chat`: the conversation of the page in a terminal, and from a pipe in a script."""
+"""`nekro chat` holds the conversation of the web page in a terminal or over a pipe."""
 
 import io
 import os
@@ -22,7 +22,7 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 
 def echo(asked: Asked) -> str:
-    """Answers with what it was told to say last."""
+    """Answers with the last word that a user asked it to say."""
     word = re.findall(r"say (\w+)", asked.last_user_text)[-1]
     return f'```python\nsend_channel_message("you said {word}")\n```'
 
@@ -46,10 +46,10 @@ async def test_lines_of_a_pipe_start_a_bot_and_are_answered_one_by_one(
     assert ended.err == ""
     assert not (folder / "data" / "running.json").exists()
     with DataFolderLock(folder / "data"):
-        pass  # its bot has ended with it
+        pass  # the bot that the command started has ended with the command
 
 
-async def test_through_the_bot_that_runs_and_never_beside_it(folder: Path, write_env) -> None:
+async def test_chat_uses_the_running_bot_and_starts_no_second_one(folder: Path, write_env) -> None:
     async with ScriptedModelServer(echo) as model:
         write_env(
             NEKRO_LLM__BASE_URL=model.base_url,
@@ -65,7 +65,7 @@ async def test_through_the_bot_that_runs_and_never_beside_it(folder: Path, write
                 status = await talk(settings, room="lobby", speaker="lin", lines=lines, out=out)
             assert (status, out.getvalue()) == (0, "bot: you said hello\n")
 
-            # A name that cannot be is refused in words.
+            # An impossible room name is refused with a reason.
             out = io.StringIO()
             with hello.open() as lines:
                 status = await talk(settings, room="a/b", speaker="lin", lines=lines, out=out)
@@ -76,7 +76,7 @@ async def test_through_the_bot_that_runs_and_never_beside_it(folder: Path, write
             assert second.status == 1
             assert f"in use by process {bot.process.pid}" in second.err
 
-            # The bot goes in the middle of a conversation in which somebody is still thinking.
+            # The bot ends while the person has not typed the next line yet.
             reading, writing = os.pipe()
             out = io.StringIO()
             with os.fdopen(reading) as lines, os.fdopen(writing, "w"):
@@ -88,7 +88,7 @@ async def test_through_the_bot_that_runs_and_never_beside_it(folder: Path, write
 
 
 async def leave(bot: BotProcess) -> None:
-    """End the bot once somebody follows a room."""
+    """End the bot once a client is connected."""
     port = f":{urlsplit(bot.address).port:04X}"
 
     def connected() -> bool:
@@ -98,11 +98,11 @@ async def leave(bot: BotProcess) -> None:
     with anyio.fail_after(30):
         while not connected():
             await anyio.sleep(0.02)
-    await anyio.sleep(0.5)  # its first question is answered meanwhile
+    await anyio.sleep(0.5)  # the client's first request is answered meanwhile
     await bot.stop()
 
 
-async def test_a_killed_bots_note_is_not_believed_and_a_failed_start_is_told(
+async def test_the_note_of_a_killed_bot_is_ignored_and_a_failed_start_is_reported(
     folder: Path, write_env
 ) -> None:
     write_env(NEKRO_DATABASE_URL="nonsense", NEKRO_LLM__BASE_URL=NOBODY, NEKRO_LLM__MODEL="m")

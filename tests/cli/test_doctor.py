@@ -1,4 +1,4 @@
-"""`nekro doctor`: what can be wrong is found with the real thing and told with its remedy."""
+"""`nekro doctor` tries each part for real and reports each problem with its remedy."""
 
 import socket
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 
 async def findings(folder: Path) -> dict[str, Finding]:
-    """What it finds, by area; of several the first bad one."""
+    """The doctor's findings by area. Of several in one area, the last bad one is returned."""
     found: dict[str, Finding] = {}
     async for finding in examine(Settings.load(folder)):
         if finding.area not in found or finding.ok is False:
@@ -53,7 +53,7 @@ async def test_doctor_finds_nothing_on_a_healthy_machine(folder: Path, write_env
     assert not (folder / "data").exists(), "looking changed something"
 
 
-async def test_everything_wrong_at_once_is_told_in_one_go(folder: Path, write_env) -> None:
+async def test_doctor_reports_all_problems_in_one_run(folder: Path, write_env) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "nekro.sqlite3").write_text("this is no database" * 100)
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -77,7 +77,7 @@ async def test_everything_wrong_at_once_is_told_in_one_go(folder: Path, write_en
     assert "127.0.0.1:9" in bad["model"].seen
 
 
-async def test_a_wrong_key_is_told_and_never_shown(folder: Path, write_env) -> None:
+async def test_a_wrong_api_key_is_reported_and_never_shown(folder: Path, write_env) -> None:
     rude = Answer(status=401, error={"message": f"Incorrect API key provided: {KEY}"})
     async with ScriptedModelServer(lambda _: rude) as model:
         write_env(NEKRO_LLM__BASE_URL=model.base_url, NEKRO_LLM__MODEL="m", NEKRO_LLM__API_KEY=KEY)
@@ -93,21 +93,25 @@ async def test_a_wrong_key_is_told_and_never_shown(folder: Path, write_env) -> N
     assert "Traceback" not in ended.out + ended.err
 
 
-async def test_weights_that_are_not_there(folder: Path, write_env) -> None:
+async def test_a_missing_model_file_is_reported(folder: Path, write_env) -> None:
     write_env(NEKRO_EMBEDDED__MODEL_FILE=str(folder / "gone.gguf"))
     found = await findings(folder)
     assert found["model"].ok is False
     assert "gone.gguf" in found["model"].remedy
 
 
-async def test_weights_that_come_with_the_first_start_are_no_fault(folder: Path, write_env) -> None:
+async def test_weights_that_the_first_start_downloads_are_no_problem(
+    folder: Path, write_env
+) -> None:
     write_env()
     found = await findings(folder)
     assert found["model"].ok is None
     assert "first start" in found["model"].seen
 
 
-async def test_a_bot_that_hangs_and_one_that_was_killed(folder: Path, write_env) -> None:
+async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(
+    folder: Path, write_env
+) -> None:
     write_env(
         NEKRO_LLM__BASE_URL="http://127.0.0.1:9/v1",
         NEKRO_LLM__MODEL="m",
@@ -122,13 +126,13 @@ async def test_a_bot_that_hangs_and_one_that_was_killed(folder: Path, write_env)
     assert "should answer at http://127.0.0.1:9" in found["bot"].seen
     assert found["database"].seen == "in use by the running bot"
 
-    (data / "running.json").write_bytes(note)  # as kill -9 leaves it: a note, and no lock
+    (data / "running.json").write_bytes(note)  # after kill -9 the note stays and the lock is free
     found = await findings(folder)
     assert found["bot"].seen == "does not run; port 0 is free for it"
     assert found["database"].ok is True
 
 
-async def test_adapters_that_cannot_run_are_told(folder: Path, write_env) -> None:
+async def test_adapters_that_cannot_run_are_reported(folder: Path, write_env) -> None:
     broken = folder / "data" / "adapters" / "slack"
     broken.mkdir(parents=True)
     (broken / "adapter.toml").write_text("[slack]\nfly = true")

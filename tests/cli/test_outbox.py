@@ -1,4 +1,4 @@
-"""``nekro outbox``: in the database while no bot runs, through the HTTP API of one that does."""
+"""``nekro outbox`` uses the HTTP API of a running bot, or else the database."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -18,7 +18,7 @@ GROUP = ChatKey.parse("fake-group_1")
 
 
 async def lost(folder: Path) -> str:
-    """A message of which nobody knows; its id."""
+    """Send a message whose outcome is unknown; returns its delivery id."""
     adapter = FakeAdapter()
 
     async def answer(_: Delivery) -> Receipt:
@@ -43,7 +43,9 @@ async def said(capsys: pytest.CaptureFixture[str], action: str, **options: objec
     return out.out + out.err
 
 
-async def test_list_resend_and_drop(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_outbox_list_resend_and_drop_work_without_a_bot(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "all that was sent has arrived" in await said(capsys, "list")
     name = await lost(folder)
     listed = await said(capsys, "list")
@@ -60,7 +62,9 @@ async def test_list_resend_and_drop(folder: Path, capsys: pytest.CaptureFixture[
     assert "dropped by the operator" in await said(capsys, "list", states="all")
 
 
-async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_outbox_commands_use_the_api_of_a_running_bot(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = await lost(folder)
     data = folder / "data"
     async with (
@@ -77,7 +81,7 @@ async def test_through_the_bot_that_runs(folder: Path, capsys: pytest.CaptureFix
             assert "there is no message 'x'" in await said(capsys, "drop", id="x")
 
 
-async def test_impossible_requests_say_why(
+async def test_an_impossible_request_is_refused_with_a_reason(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "no message 'x'" in await said(capsys, "drop", id="x")

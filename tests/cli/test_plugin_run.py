@@ -1,4 +1,4 @@
-"""`nekro plugin run`: an author talks to a plugin while editing it."""
+"""`nekro plugin run`: an author talks to the bot of a plugin while editing the plugin."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ LONG_S = 60.0
 
 
 class Terminal:
-    """What an author sees and types."""
+    """The terminal of an author: types lines and waits for output."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -55,7 +55,7 @@ def said(word: str) -> str:
     )
 
 
-async def test_every_saved_file_is_in_force_at_once(folder: Path, write_env) -> None:
+async def test_each_saved_file_is_loaded_at_once(folder: Path, write_env) -> None:
     plugin = folder / "work" / "cup.py"
     plugin.parent.mkdir()
     plugin.write_text(said("first"))

@@ -1,4 +1,4 @@
-"""A start that cannot be is told in words, with what to do, and without a traceback."""
+"""A start that fails prints the reason and the remedy, without a traceback."""
 
 import os
 import socket
@@ -17,11 +17,11 @@ from tests.cli.nekro import Ended, nekro
 pytestmark = pytest.mark.long
 
 MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
-"""So that no start looks for weights."""
+"""An endpoint is set, so no start looks for the weights of the embedded model."""
 
 
 def words(ended: Ended) -> str:
-    """What a refused start says on stderr."""
+    """Check that a start was refused; returns its stderr."""
     assert ended.status == 1, ended.err
     assert "Traceback" not in ended.out + ended.err
     assert ended.err.startswith("nekro-core cannot start: ")
@@ -29,8 +29,8 @@ def words(ended: Ended) -> str:
 
 
 def run_here(capsys: pytest.CaptureFixture[str]) -> str:
-    """The same in this process, for what is refused before anything is built."""
-    # A context of its own: the tests' loop is known to the one that we are called in.
+    """Run `nekro run` in this process, for starts that fail before anything is built."""
+    # `main` runs in a new context, because the test's own context holds a running event loop.
     umask = os.umask(0o022)
     try:
         status = Context().run(main, ["run"])
@@ -40,7 +40,7 @@ def run_here(capsys: pytest.CaptureFixture[str]) -> str:
     return words(Ended(status, said.out, said.err))
 
 
-def test_a_port_that_another_program_holds(folder: Path, write_env, capsys) -> None:
+def test_a_port_in_use_stops_the_start(folder: Path, write_env, capsys) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         write_env(**MODEL | {"PORT": str(port)})
@@ -67,7 +67,7 @@ def test_invalid_settings_stop_the_start(
     assert not (folder / "data").exists()
 
 
-async def test_a_folder_in_use_and_a_database_of_a_newer_version(folder: Path, write_env) -> None:
+async def test_a_folder_in_use_or_a_newer_database_stops_the_start(folder: Path, write_env) -> None:
     write_env(**MODEL)
     settings = Settings.load(folder)
     with DataFolderLock(folder / "data"):
@@ -91,7 +91,7 @@ async def test_a_folder_in_use_and_a_database_of_a_newer_version(folder: Path, w
     assert (folder / "data" / "nekro.sqlite3").read_bytes() == before
 
 
-def test_a_folder_that_cannot_be_one(folder: Path, write_env, capsys) -> None:
+def test_a_data_folder_that_is_a_file_stops_the_start(folder: Path, write_env, capsys) -> None:
     (folder / "file").write_text("")
     write_env(**MODEL | {"NEKRO_DATA_DIR": "file"})
     said = run_here(capsys)
@@ -99,7 +99,9 @@ def test_a_folder_that_cannot_be_one(folder: Path, write_env, capsys) -> None:
     assert "Is NEKRO_DATA_DIR a folder that this user may write to" in said
 
 
-def test_what_is_taken_is_told_before_weights_are_fetched(folder: Path, write_env, capsys) -> None:
+def test_a_port_in_use_is_reported_before_weights_are_downloaded(
+    folder: Path, write_env, capsys
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         write_env(PORT=str(other.getsockname()[1]), NEKRO_EMBEDDED__DOWNLOAD="false")
         assert "another program holds it" in run_here(capsys)

@@ -1,4 +1,4 @@
-"""Somebody else holds the database: a backup, a shell, a long report."""
+"""Another program locks the database, as a backup, a shell or a long report does."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ import asyncpg
 
 @asynccontextmanager
 async def locked(data: Path, url: str = "") -> AsyncIterator[None]:
-    """Nobody else writes while this lasts. ``url`` is empty for the file under ``data``."""
+    """Block all other writers in this block. An empty ``url`` means the file under ``data``."""
     if url:
         connection = await asyncpg.connect(url.replace("asyncpg", "postgresql", 1))
         try:

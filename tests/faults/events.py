@@ -10,7 +10,7 @@ from tests.peers.onebot_v11 import OneBotPeer
 
 @asynccontextmanager
 async def scrambled(peer: OneBotPeer, chance: random.Random) -> AsyncIterator[None]:
-    """Hold back what is said while this lasts, then send it shuffled, and some of it again."""
+    """Hold back the events of this block. At its end send them shuffled, and half of them twice."""
     held: list[dict[str, Any]] = []
     emit = peer.emit
 

@@ -1,4 +1,4 @@
-"""A network line between a platform and the bot that freezes, is slow, or is cut."""
+"""A network connection between a platform and the bot that freezes, is slow, or is cut."""
 
 from contextlib import AsyncExitStack, suppress
 from typing import Self
@@ -8,16 +8,17 @@ from anyio.abc import SocketAttribute, SocketStream, TaskGroup
 
 
 class Line:
-    """Forwards to a port of this machine. ``port`` is its own end. An async context manager.
+    """An async context manager that listens on ``port`` and forwards to a port of this machine.
 
-    A frozen line is half-open: both ends believe in their connection, and nothing passes.
+    A frozen line is half-open: both ends consider themselves connected, and no byte passes.
     """
 
     def __init__(self, to_port: int) -> None:
         self.port = 0
         self.delay_s = 0.0
         self.ends_before = b""
-        """The connection ends once where these bytes are to pass, either way; they do not."""
+        """The connection ends once, as soon as these bytes arrive from either end. They are not
+        forwarded."""
         self._to = to_port
         self._open = anyio.Event()
         self._open.set()
@@ -38,15 +39,15 @@ class Line:
         await self._stack.aclose()
 
     def freeze(self) -> None:
-        """Nothing passes any more, and nobody is told."""
+        """Forward nothing from now on, and close no connection."""
         self._open = anyio.Event()
 
     def thaw(self) -> None:
-        """What was held passes after all."""
+        """Forward again, beginning with the bytes that were held back."""
         self._open.set()
 
     def cut(self) -> None:
-        """End what is connected. New connections are taken, and are not frozen."""
+        """Close all connections. New ones are accepted and are not frozen."""
         for call in [*self._calls]:
             call.cancel()
         self._open.set()
@@ -63,7 +64,7 @@ class Line:
                     both.start_soon(self._forward, near, far, both)
                     both.start_soon(self._forward, far, near, both)
             except OSError:
-                pass  # Nobody listens there now; the near end sees its connection closed.
+                pass  # Nothing listens on the target port; the near connection is closed.
             finally:
                 self._calls.discard(call)
 

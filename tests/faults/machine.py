@@ -1,7 +1,7 @@
-"""A disk that is slow or full, and a clock that is set, for one process and its children.
+"""A slow or full disk and a clock that jumps, for one process and its children.
 
-A small library stands between the process and the C library (``LD_PRELOAD``), so that SQLite and
-Python themselves meet the fault. It is compiled by the machine's C compiler.
+A small library replaces functions of the C library (``LD_PRELOAD``), so that SQLite and Python
+themselves get the fault. The machine's C compiler compiles the library.
 """
 
 import shutil
@@ -15,7 +15,7 @@ _SOURCE = Path(__file__).with_suffix(".c")
 
 
 class Machine:
-    """The faults of one machine, kept in ``folder``. Nothing is wrong with it at first."""
+    """The faults of one machine, stored in ``folder``. At first there is no fault."""
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
@@ -30,22 +30,24 @@ class Machine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process must have in its environment to be on this machine."""
+        """The environment variables that give a process the faults of this machine."""
         return {"LD_PRELOAD": str(self._library), "FAULT_MACHINE": str(self._shared)}
 
     def set_clock(self, seconds: int) -> None:
-        """Put the time of day forward or back against the real one; other clocks go on."""
+        """Shift the time of day by this many seconds. The monotonic clock is not changed."""
         self._set("clock_s", seconds)
 
     def slow_disk(self, milliseconds: float) -> None:
-        """What every write and flush of a file takes from now on."""
+        """Delay each write and flush of a file by this time from now on."""
         self._set("write_us", int(milliseconds * 1000))
 
     def full_disk(self, *, full: bool) -> None:
-        """Whether a database file takes another byte."""
+        """Make every write to a database file fail for lack of space, or end this."""
         self._set("full", int(full))
 
     def _set(self, name: str, value: int) -> None:
         self._now[name] = value
-        with self._shared.open("r+b") as file:  # Mapped by the process: it must stay this file.
+        with self._shared.open(
+            "r+b"
+        ) as file:  # The process has mapped this file, so it must not be replaced.
             file.write(struct.pack("<3q", *self._now.values()))

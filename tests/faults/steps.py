@@ -1,8 +1,8 @@
 """Kill the process at the n-th step of its tasks.
 
-A step is what a task does between two awaits that gave way to others, so a kill before each step
-is a kill at every await. The process counts into a file that the test reads; where the count
-reaches the number that it was given, it is gone as by ``kill -9``.
+A step is what a task does between two awaits that suspended it, so a kill before each step is a
+kill at every await. The process writes its count into a file that the test reads. When the count
+reaches the number that the test has set, the process kills itself with SIGKILL.
 """
 
 import asyncio
@@ -20,34 +20,34 @@ import uvloop
 STEPS_FILE = "FAULT_STEPS"
 TASKS = "FAULT_STEPS_TASKS"
 _SHARED = struct.Struct("<2q")
-"""Steps taken, and the step at which to kill; 0 never."""
+"""The number of steps taken, and the step at which to kill (0: never)."""
 
 
 class Steps:
-    """The steps of one process: how many it has taken, and when it is to be killed."""
+    """The shared file of one process: its count of steps, and the step at which to kill it."""
 
     def __init__(self, folder: Path, *, tasks: str = "") -> None:
         self._file = folder / "steps"
         self._file.write_bytes(_SHARED.pack(0, 0))
         self.environment = {STEPS_FILE: str(self._file), TASKS: tasks}
-        """What the process must have in its environment. ``tasks`` is a pattern for the names of
-        the tasks that count; all of them where it is empty."""
+        """The environment variables that the process needs. Only tasks whose name matches the
+        pattern ``tasks`` are counted; an empty pattern counts all."""
 
     @property
     def taken(self) -> int:
-        """How many were taken since its start."""
+        """The number of steps that the process has taken since its start."""
         return int(_SHARED.unpack(self._file.read_bytes())[0])
 
     def kill_at(self, step: int) -> None:
-        """Kill it as it is about to take this step, or, where that is past, its next."""
+        """Kill the process before this step, or before its next step if this one is past."""
         with self._file.open("r+b") as file:
             file.seek(8)
             file.write(struct.pack("<q", step))
 
 
 def install(environment: Mapping[str, str]) -> None:
-    """Count in this process from now on, if its environment says so: every loop that uvloop makes
-    wraps what its tasks run."""
+    """Count the steps of this process from now on, if its environment asks for it. Each event loop
+    that uvloop makes then wraps the coroutines of its tasks."""
     if STEPS_FILE not in environment:
         return
     counter = _Counter(Path(environment[STEPS_FILE]), re.compile(environment.get(TASKS, "")))
@@ -87,7 +87,7 @@ class _Counter:
 
 
 class _Counted(Coroutine[Any, Any, Any]):
-    """A coroutine whose every step is counted. What anyio asks of a coroutine is asked of it."""
+    """Counts each step of a coroutine. Attributes that anyio reads come from that coroutine."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], counter: _Counter) -> None:
         self._work = work

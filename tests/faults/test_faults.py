@@ -1,4 +1,4 @@
-"""A whole bot on a bad day: its disk, its clock, its database, its line, its platform."""
+"""A whole bot survives faults of its disk, clock, database, network and platform."""
 
 import random
 import sqlite3
@@ -35,7 +35,7 @@ async def whole(
         yield whole
 
 
-async def test_a_slow_disk_makes_it_slow_and_nothing_else(
+async def test_with_a_slow_disk_every_message_is_still_answered_once(
     whole: WholeBot, machine: Machine
 ) -> None:
     groups = [whole.group(fence(f"send_channel_message('{n}')")) for n in range(5)]
@@ -47,7 +47,9 @@ async def test_a_slow_disk_makes_it_slow_and_nothing_else(
     assert [whole.said(group) for group in groups] == [[str(n)] for n in range(5)]
 
 
-async def test_a_full_disk_costs_no_message(whole: WholeBot, machine: Machine) -> None:
+async def test_a_message_that_arrives_while_the_disk_is_full_is_answered_later(
+    whole: WholeBot, machine: Machine
+) -> None:
     group = whole.group(fence("send_channel_message('after')"))
     machine.full_disk(full=True)
     await whole.peer.say_in_group(group, 10001, "are you there?", at_me=True)
@@ -59,7 +61,7 @@ async def test_a_full_disk_costs_no_message(whole: WholeBot, machine: Machine) -
 
 
 @pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S, -40 * 365 * DAY_S])
-async def test_a_clock_that_is_set_loses_and_doubles_nothing(
+async def test_setting_the_clock_loses_and_repeats_no_message(
     whole: WholeBot, machine: Machine, jump_s: int
 ) -> None:
     group = whole.group(*(fence(f"send_channel_message('{n}')") for n in range(3)))
@@ -71,7 +73,9 @@ async def test_a_clock_that_is_set_loses_and_doubles_nothing(
     assert len(whole.stored(group)) == 3
 
 
-async def test_a_locked_database_delays_and_that_is_all(whole: WholeBot) -> None:
+async def test_a_message_that_arrives_while_the_database_is_locked_is_answered_later(
+    whole: WholeBot,
+) -> None:
     group = whole.group(fence("send_channel_message('after')"))
     async with locked(whole.bot.data):
         await whole.peer.say_in_group(group, 10001, "are you there?", at_me=True)
@@ -81,7 +85,7 @@ async def test_a_locked_database_delays_and_that_is_all(whole: WholeBot) -> None
     assert len(whole.stored(group)) == 1
 
 
-async def test_events_twice_and_out_of_order_are_each_taken_once(whole: WholeBot) -> None:
+async def test_repeated_and_shuffled_events_are_each_stored_once(whole: WholeBot) -> None:
     groups = [whole.group() for _ in range(5)]
     async with scrambled(whole.peer, random.Random(7)):
         for number in range(30):
@@ -94,8 +98,11 @@ async def test_events_twice_and_out_of_order_are_each_taken_once(whole: WholeBot
         assert texts == sorted(f"line {number}" for number in range(index, 30, 5))
 
 
-async def test_a_line_that_froze_is_asked_about_once_it_is_back(whole: WholeBot) -> None:
-    """The call left, its answer never came: what became of it is in the platform's history."""
+async def test_after_a_frozen_connection_the_adapter_asks_what_became_of_the_send(
+    whole: WholeBot,
+) -> None:
+    """The platform received the call, but its answer was lost. After the reconnect, the adapter
+    finds the message in the platform's history."""
     async with Line(whole.bot.running["port"]) as line:
         url = whole.bot.onebot_url.replace(str(whole.bot.running["port"]), str(line.port))
         async with OneBotPeer("20009", TOKEN, url) as peer:

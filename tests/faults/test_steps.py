@@ -1,4 +1,4 @@
-"""One question, and the bot killed at any await on the way to its answer."""
+"""The bot is killed at any await between a question and its answer."""
 
 import os
 import random
@@ -17,7 +17,8 @@ from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import ScriptedModelServer
 
 KILLS = int(os.environ.get("KILLS", "6"))
-"""Of about 190 steps; ``KILLS=180 pytest -m long tests/faults/test_steps.py`` tries nearly all."""
+"""How many of about 190 steps are tried; ``KILLS=180 pytest -m long tests/faults/test_steps.py``
+tries nearly all."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,7 @@ async def test_wherever_it_is_killed_the_question_is_answered_once(
                 f"AND chat_key LIKE '%group_{group}'"
             )
             assert answers(group) == 1 or (unknown and not answers(group)), f"at step {offset}"
-            with anyio.fail_after(30):  # One that is killed too often is given up.
+            with anyio.fail_after(30):  # A turn that was killed too often is not resumed again.
                 while await look.column("SELECT 1 FROM turns WHERE running_chat IS NOT NULL"):
                     await anyio.sleep(0.02)
         await anyio.sleep(1)

@@ -1,8 +1,9 @@
-"""What every `ChatModel` must do. An implementation subclasses `ChatModelConformance` and gives it
-a fixture ``model``: one that answers any question with at least a few words, in several deltas.
+"""Tests that every `ChatModel` must pass. The tests of an implementation subclass
+`ChatModelConformance` and define the fixture ``model``: a model that answers any question with at
+least a few words, in several deltas.
 
-One that can call functions also subclasses `FunctionCallConformance`, with a fixture
-``calling_model``: one that answers any question with the words "Rolling." and two calls of
+The tests of a model that can call functions also subclass `FunctionCallConformance`, with a fixture
+``calling_model``: a model that answers any question with the words "Rolling." and two calls of
 ``roll_dice``, with 6 and with 20 sides."""
 
 import anyio
@@ -29,7 +30,7 @@ def ask(*texts: str, **options) -> ChatRequest:
 
 
 async def listen(model: ChatModel, request: ChatRequest) -> list[Delta]:
-    """Every delta of a reply."""
+    """Read all deltas of a reply."""
     async with model.stream(request) as deltas:
         return [delta async for delta in deltas]
 
@@ -50,19 +51,23 @@ class ChatModelConformance:
         assert 0 <= usage.cached_tokens <= usage.prompt_tokens
         assert isinstance(end, ReplyFinished)
 
-    async def test_leaving_early_lets_the_next_one_ask(self, model: ChatModel) -> None:
+    async def test_a_reader_that_leaves_early_does_not_block_the_next_request(
+        self, model: ChatModel
+    ) -> None:
         for _ in range(3):
             async with model.stream(ask("Count from one to fifty.", max_tokens=256)) as deltas:
                 assert isinstance(await anext(deltas), TextDelta)
         with anyio.fail_after(60):
             assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
 
-    async def test_leaving_without_listening_is_allowed(self, model: ChatModel) -> None:
+    async def test_a_stream_may_be_closed_unread(self, model: ChatModel) -> None:
         async with model.stream(ask("Hello.", max_tokens=16)):
             pass
         assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
 
-    async def test_a_cancelled_listener_lets_the_next_one_ask(self, model: ChatModel) -> None:
+    async def test_a_cancelled_reader_does_not_block_the_next_request(
+        self, model: ChatModel
+    ) -> None:
         async with anyio.create_task_group() as tasks:
 
             async def listen_until_cancelled() -> None:
@@ -74,7 +79,7 @@ class ChatModelConformance:
         with anyio.fail_after(60):
             assert words_of(await listen(model, ask("Say yes.", max_tokens=16)))
 
-    async def test_many_ask_at_once(self, model: ChatModel) -> None:
+    async def test_many_requests_run_at_once(self, model: ChatModel) -> None:
         replies: list[list[Delta]] = []
 
         async def one(number: int) -> None:
@@ -86,11 +91,11 @@ class ChatModelConformance:
         assert len(replies) == 4
         assert all(isinstance(reply[-1], ReplyFinished) for reply in replies)
 
-    async def test_what_people_write_breaks_nothing(self, model: ChatModel) -> None:
+    async def test_unusual_characters_in_a_request_cause_no_error(self, model: ChatModel) -> None:
         for text in ("", "\ud83d lone", "\x00\x07", "\u202eright to left", "你好，世界", "🀄" * 50):
             assert isinstance((await listen(model, ask(text, max_tokens=8)))[-1], ReplyFinished)
 
-    async def test_pictures_and_sound_reach_any_model(self, model: ChatModel) -> None:
+    async def test_a_request_with_pictures_and_sound_gets_a_reply(self, model: ChatModel) -> None:
         message = PromptMessage(
             "user", (TextPart("What is this?"), ImagePart(b"\x89PNG", "image/png"), AudioPart(b"R"))
         )
@@ -117,7 +122,9 @@ def calls_of(deltas: list[Delta]) -> list[FunctionCall]:
 
 
 class FunctionCallConformance:
-    async def test_calls_come_whole_between_words_and_usage(self, calling_model: ChatModel) -> None:
+    async def test_whole_calls_come_after_the_text_and_before_the_usage(
+        self, calling_model: ChatModel
+    ) -> None:
         assert calling_model.profile.functions
         deltas = await listen(calling_model, ask("Roll two dice.", functions=(DICE,)))
         *words, first, second, usage, end = deltas
@@ -129,7 +136,9 @@ class FunctionCallConformance:
         assert isinstance(usage, RequestUsage)
         assert end == ReplyFinished("stop")
 
-    async def test_answered_calls_go_back_to_the_model(self, calling_model: ChatModel) -> None:
+    async def test_the_results_of_calls_can_be_sent_to_the_model(
+        self, calling_model: ChatModel
+    ) -> None:
         request = ask("Roll two dice.", functions=(DICE,))
         calls = calls_of(await listen(calling_model, request))
         said = PromptMessage("assistant", (TextPart("Rolling."),), calls=tuple(calls))

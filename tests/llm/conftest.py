@@ -10,7 +10,7 @@ KEY = "sk-test-0123456789abcdef"
 
 
 class Sleeps(list[float]):
-    """A sleep that only notes how long it was asked to be."""
+    """A fake sleep that stores the requested seconds and returns at once."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)

@@ -1,4 +1,4 @@
-"""The parts behind the client: settings, thoughts, events, tokens."""
+"""The parts that the client is made of: settings, thoughts, events, tokens."""
 
 import json
 from contextlib import suppress
@@ -42,13 +42,13 @@ from nekro_core.llm.tokens import estimate_tokens, estimate_usage
         ({"modle": "m"}, "modle"),
     ],
 )
-def test_settings_say_what_is_wrong(fields: dict, says: str) -> None:
+def test_an_invalid_setting_is_refused_with_a_reason(fields: dict, says: str) -> None:
     with pytest.raises(ValidationError, match=says) as raised:
         LLMSettings(**fields)
     assert "secret" not in str(raised.value)
 
 
-def test_settings_name_an_endpoint_or_none() -> None:
+def test_the_settings_are_configured_only_with_an_endpoint() -> None:
     assert not LLMSettings().configured
     there = LLMSettings(base_url=" https://example.com/v1/ ", model="m", api_key=" sk-123 \n")
     assert there.configured
@@ -147,7 +147,7 @@ async def test_a_stream_is_read_in_any_pieces() -> None:
         {"usage": {"prompt_tokens": 0, "completion_tokens": 0}},
     ],
 )
-async def test_fields_of_a_wrong_shape_say_nothing(fields: dict) -> None:
+async def test_fields_of_a_wrong_shape_produce_no_event(fields: dict) -> None:
     assert await events_of(chunk_of(**fields)) == []
 
 
@@ -159,7 +159,7 @@ async def test_content_in_parts_is_joined() -> None:
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10))
-async def test_any_bytes_are_events_or_garbled(chunks: list[bytes]) -> None:
+async def test_any_bytes_are_parsed_or_refused(chunks: list[bytes]) -> None:
     with suppress(StreamDecodeError):
         await events_of(*chunks)
 
@@ -172,7 +172,7 @@ async def test_an_endless_line_is_refused() -> None:
 # --- the rest -----------------------------------------------------------------------------------
 
 
-def test_an_endpoint_is_taken_at_its_word() -> None:
+def test_a_field_that_the_endpoint_rejects_is_not_sent_again() -> None:
     dialect = Dialect()
     assert dialect.without("the prompt is too long") is None
     learned = dialect.without("Unknown field: stream_options")
@@ -183,7 +183,7 @@ def test_an_endpoint_is_taken_at_its_word() -> None:
     )
 
 
-def test_what_a_provider_says_is_made_fit_for_a_log() -> None:
+def test_keys_and_control_characters_are_removed_from_a_providers_message() -> None:
     redact = Redactor("0123456789abcdef")
     assert redact("key 0123456789abcdef\nis\x00bad") == "key *** is bad"
     assert redact("you sent sk-proj-abcdefgh12345") == "you sent ***"
@@ -202,8 +202,8 @@ def test_what_a_provider_says_is_made_fit_for_a_log() -> None:
         ("Привет, как дела? " * 10, 50, 110),
     ],
 )
-def test_tokens_are_estimated_near_the_truth(text: str, least: int, most: int) -> None:
-    """Bounds around what the Qwen2.5 and o200k vocabularies give."""
+def test_the_estimate_of_tokens_is_near_the_real_count(text: str, least: int, most: int) -> None:
+    """The bounds enclose the counts of the Qwen2.5 and o200k vocabularies."""
     assert least <= estimate_tokens(text) <= most
 
 

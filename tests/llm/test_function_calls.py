@@ -1,4 +1,5 @@
-"""Native function calls: put together from pieces, written into requests, never guessed at."""
+"""Native function calls are assembled from pieces and written into requests. Parts that are missing
+are never guessed."""
 
 import json
 from typing import Any
@@ -63,7 +64,7 @@ class TestCallsOverHttp(ChatModelConformance, FunctionCallConformance):
 
 
 async def deltas_of(answer: Answer) -> tuple[list[Any], BaseException | None]:
-    """What a reply brings, and the error at its end."""
+    """All deltas of a reply, and the error at its end."""
     found: list[Any] = []
     async with ScriptedModelServer([answer]) as server:
         model = OpenAIChatModel(settings_for(server))
@@ -78,7 +79,7 @@ async def deltas_of(answer: Answer) -> tuple[list[Any], BaseException | None]:
     return found, None
 
 
-async def test_a_reply_may_be_calls_alone() -> None:
+async def test_a_reply_may_consist_of_calls_only() -> None:
     call, usage, end = (await deltas_of(Answer(calls=TWO_DICE[:1])))[0]
     assert call.arguments == {"sides": 6}
     assert isinstance(usage, RequestUsage)
@@ -92,7 +93,7 @@ async def test_calls_without_a_count_of_tokens_are_estimated() -> None:
     assert usage.completion_tokens > 5
 
 
-async def test_a_call_that_the_limit_cut_is_not_carried_out() -> None:
+async def test_a_call_that_the_token_limit_cut_has_a_problem() -> None:
     cut = (TWO_DICE[0], Call("roll_dice", '{"sides": 2'))
     found, _ = await deltas_of(Answer(calls=cut, reason="length"))
     whole, half = calls_of(found)
@@ -101,7 +102,7 @@ async def test_a_call_that_the_limit_cut_is_not_carried_out() -> None:
     assert found[-1] == ReplyFinished("length")
 
 
-async def test_a_call_that_looks_whole_is_not_trusted_where_the_reply_broke() -> None:
+async def test_the_last_call_before_a_broken_connection_has_a_problem() -> None:
     calls = (TWO_DICE[0], Call("delete_all", {}))
     found, error = await deltas_of(Answer(calls=calls, then="break"))
     whole, half = calls_of(found)
@@ -111,13 +112,13 @@ async def test_a_call_that_looks_whole_is_not_trusted_where_the_reply_broke() ->
     assert isinstance(error, ReplyBroken)
 
 
-async def test_a_reply_that_calls_without_end_is_cut() -> None:
+async def test_a_reply_with_endless_calls_is_cut() -> None:
     found, error = await deltas_of(Answer(calls=[Call("roll_dice")] * (MAX_CALLS + 1)))
     assert "more than" in str(error)
     assert len(calls_of(found)) == MAX_CALLS
 
 
-async def test_what_goes_over_the_wire() -> None:
+async def test_the_request_body_contains_functions_calls_and_results() -> None:
     call = FunctionCall(call_id="a1", name="roll_dice", written='{"sides":6}')
     garbled = FunctionCall(call_id="b2", name="", written='{"sides', problem="no JSON")
     request = ChatRequest(
@@ -157,7 +158,7 @@ async def test_what_goes_over_the_wire() -> None:
     assert asked.results == ["4", "no"]
 
 
-async def test_a_model_that_takes_no_functions_is_sent_none() -> None:
+async def test_functions_are_not_sent_to_a_model_that_does_not_support_them() -> None:
     async with ScriptedModelServer(["Hello."]) as server:
         model = OpenAIChatModel(settings_for(server), profile=ModelProfile(name="plain"))
         await listen(model, ask("Hi.", functions=(DICE,)))
@@ -183,7 +184,7 @@ async def test_a_model_that_takes_no_functions_is_sent_none() -> None:
         ("[" * 100_000, "nested too deep"),
     ],
 )
-def test_arguments_are_read_strictly(written: str, problem: str) -> None:
+def test_arguments_are_parsed_strictly(written: str, problem: str) -> None:
     calls = FunctionCallAssembler()
     calls.feed(FunctionCallDelta(index=0, call_id="a", name="roll_dice", arguments=written))
     (call,) = calls.finish()
@@ -195,19 +196,19 @@ def test_arguments_are_read_strictly(written: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "pieces",
     [
-        # The name again with every piece, the id as an empty text.
+        # Each piece repeats the name; the second piece has an empty id.
         [(0, "a", "f", '{"n"'), (0, "", "f", ": 1}"), (1, "b", "f", '{"n": 2}')],
-        # The name in two pieces.
+        # The name comes in the second piece.
         [(0, "a", "", ""), (0, "", "f", ""), (0, "", "", '{"n": 1}'), (1, "b", "f", '{"n": 2}')],
         # No ids at all.
         [(0, "", "f", '{"n": 1}'), (1, "", "f", '{"n": 2}')],
-        # One id for both.
+        # Both calls have the same id.
         [(0, "a", "f", '{"n": 1}'), (1, "a", "f", '{"n": 2}')],
-        # Neither index nor id: a name begins a call.
+        # There is no index and no id, so a name begins a new call.
         [(None, "", "f", '{"n"'), (None, "", "", ": 1}"), (None, "", "f", '{"n": 2}')],
     ],
 )
-def test_pieces_as_endpoints_send_them(pieces: list[Any]) -> None:
+def test_pieces_in_the_forms_that_endpoints_send_are_assembled(pieces: list[Any]) -> None:
     calls = FunctionCallAssembler()
     for index, call_id, name, arguments in pieces:
         calls.feed(FunctionCallDelta(index=index, call_id=call_id, name=name, arguments=arguments))
@@ -217,7 +218,7 @@ def test_pieces_as_endpoints_send_them(pieces: list[Any]) -> None:
     assert first.call_id != second.call_id
 
 
-def test_a_call_without_a_name_is_answered_and_not_carried_out() -> None:
+def test_a_call_without_a_name_has_a_problem() -> None:
     calls = FunctionCallAssembler()
     calls.feed(FunctionCallDelta(index=0, arguments="{}"))
     (call,) = calls.finish()
@@ -225,7 +226,7 @@ def test_a_call_without_a_name_is_answered_and_not_carried_out() -> None:
     assert call.call_id
 
 
-def test_too_many_calls() -> None:
+def test_more_calls_than_the_limit_raise_an_error() -> None:
     calls = FunctionCallAssembler()
     for number in range(MAX_CALLS):
         calls.feed(FunctionCallDelta(index=number))
@@ -237,7 +238,7 @@ def test_too_many_calls() -> None:
     "garbage",
     [None, "roll", [None], [{"function": None}], [{"function": {"name": 3, "arguments": 4}}]],
 )
-def test_garbage_in_the_place_of_calls(garbage: Any) -> None:
+def test_malformed_calls_in_a_chunk_cause_no_error(garbage: Any) -> None:
     parse_chunk({"choices": [{"delta": {"tool_calls": garbage}}]})
 
 
@@ -253,7 +254,7 @@ ARGUMENTS = st.dictionaries(
     st.integers(),
     st.booleans(),
 )
-def test_however_calls_are_split_they_arrive_as_they_were_made(
+def test_calls_are_assembled_correctly_however_they_are_split(
     made: list[dict[str, Any]], split: Any, seed: int, said_again: bool
 ) -> None:
     calls = [Call("f", arguments) for arguments in made]

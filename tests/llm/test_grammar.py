@@ -1,4 +1,4 @@
-"""The grammar of calls: what it accepts parses as Python and fits the signatures it came from."""
+"""Every text that the grammar of calls accepts parses as Python and fits the tools' signatures."""
 
 import ast
 import inspect
@@ -50,7 +50,7 @@ def a_parameter(name: str, schema: dict[str, Any], **options: Any) -> Parameter:
 
 
 class Sampler:
-    """Writes random texts of a grammar, short ones mostly."""
+    """Writes random texts that the grammar accepts, mostly short ones."""
 
     def __init__(self, rules: dict[str, Rule], seed: int) -> None:
         self.rules = rules
@@ -77,7 +77,7 @@ class Sampler:
             first, last = self.random.choice(ranges)
             return chr(self.random.randint(ord(first), ord(last)))
         while True:
-            # The awkward ones first: what would end a literal, a line or an encoding.
+            # First the characters that would end a literal or a line, or break an encoding.
             usual = "aé好の🎲'#{}%\u0085\u00a0\u200b\u202e\u2028\ufeff\x1c\x0c\t\n\r\"\\"
             found = self.random.choice(usual)
             if not any(first <= found <= last for first, last in ranges):
@@ -185,7 +185,7 @@ def fits(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> boo
 
 
 @given(st.lists(tools(), min_size=1, max_size=4), st.integers(0, 2**32))
-def test_whatever_it_accepts_is_calls_that_bind_with_right_types(
+def test_every_text_of_the_grammar_is_valid_calls_with_the_right_types(
     named: list[NamedTool], seed: int
 ) -> None:
     named = list({each.name: each for each in named}.values())
@@ -211,7 +211,7 @@ def test_whatever_it_accepts_is_calls_that_bind_with_right_types(
                 assert fits(value, schema, schema.get("$defs", {})), (value, schema)
 
 
-def test_a_recursive_schema_ends() -> None:
+def test_a_recursive_schema_gives_a_finite_grammar() -> None:
     tree = {
         "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
         "$ref": "#/$defs/Tree",
@@ -219,7 +219,7 @@ def test_a_recursive_schema_ends() -> None:
     assert "root ::=" in call_grammar([a_tool("plant", a_parameter("tree", tree))])
 
 
-def test_no_tools_make_no_grammar() -> None:
+def test_without_tools_the_grammar_is_empty() -> None:
     with pytest.raises(ValueError, match="at least one tool"):
         call_grammar([])
 
@@ -238,7 +238,7 @@ def test_a_bad_grammar_is_refused(rules: dict[str, Rule], complaint: str) -> Non
         render(rules)
 
 
-def test_gbnf_as_llama_cpp_documents_it() -> None:
+def test_rules_are_rendered_in_the_syntax_of_llama_cpp() -> None:
     rules = {
         "root": seq(
             choice("yes", "no"), optional(" "), RepeatRule(RuleRef("digit"), 1, 3), '"\\\n好'

@@ -1,4 +1,4 @@
-"""An endpoint that does not answer as it should: whose fault it is, and what is tried again."""
+"""When an endpoint fails, the error says what the cause is, and some requests are repeated."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 
 async def heard_before(model: OpenAIChatModel, request: ChatRequest):
-    """The deltas that came, and the error that ended them."""
+    """The deltas of a reply and the error that ended it, or None."""
     deltas = []
     try:
         async with model.stream(request) as stream:
@@ -68,7 +68,7 @@ async def heard_before(model: OpenAIChatModel, request: ChatRequest):
         ),
     ],
 )
-async def test_errors_say_whose_fault_it_is_at_once(model_at, answer, error, says) -> None:
+async def test_the_first_error_says_what_the_cause_is(model_at, answer, error, says) -> None:
     async with ScriptedModelServer([answer]) as server:
         _, raised = await heard_before(model_at(server), ask("hi"))
     assert type(raised) is error
@@ -77,7 +77,7 @@ async def test_errors_say_whose_fault_it_is_at_once(model_at, answer, error, say
     assert len(server.requests) == 1
 
 
-async def test_a_provider_that_says_when_to_come_back_is_quoted(model_at) -> None:
+async def test_the_retry_after_of_the_provider_is_in_the_error(model_at) -> None:
     async with ScriptedModelServer([Answer(status=429, retry_after=900)]) as server:
         _, error = await heard_before(model_at(server), ask("hi"))
     assert error.retry_after_s == 900
@@ -99,14 +99,14 @@ async def test_a_provider_that_says_when_to_come_back_is_quoted(model_at) -> Non
         Answer(chunks=[b'data: {"error":{"type":"rate_limit_error","message":"slow"}}\n\n']),
     ],
 )
-async def test_another_try_where_nothing_had_arrived(model_at, first: Answer) -> None:
+async def test_a_request_is_repeated_if_nothing_had_arrived(model_at, first: Answer) -> None:
     sleeps = Sleeps()
     async with ScriptedModelServer([first, "fine now"]) as server:
         assert words_of(await listen(model_at(server, sleep=sleeps), ask("hi"))) == "fine now"
     assert sleeps == [2.25 if first.retry_after else 0.75]
 
 
-async def test_tries_are_counted_and_back_off(model_at) -> None:
+async def test_retries_are_limited_and_wait_longer_each_time(model_at) -> None:
     sleeps = Sleeps()
     async with ScriptedModelServer(lambda asked: Answer(status=500)) as server:
         _, error = await heard_before(model_at(server, sleep=sleeps), ask("hi"))
@@ -115,7 +115,7 @@ async def test_tries_are_counted_and_back_off(model_at) -> None:
     assert sleeps == [0.75, 1.5]
 
 
-async def test_nobody_listens_there(model_at) -> None:
+async def test_a_closed_port_is_reported_with_its_address(model_at) -> None:
     async with ScriptedModelServer([]) as server:
         model = model_at(server, retries=0)
     _, error = await heard_before(model, ask("hi"))
@@ -133,7 +133,7 @@ async def test_nobody_listens_there(model_at) -> None:
         (Answer(chunks=["half"], then="stall"), "silent"),
     ],
 )
-async def test_a_reply_that_breaks_off_is_never_asked_again(
+async def test_a_request_is_not_repeated_after_a_part_of_the_reply(
     model_at, rest: Answer, says: str
 ) -> None:
     async with ScriptedModelServer([rest, "again"]) as server:
@@ -146,7 +146,7 @@ async def test_a_reply_that_breaks_off_is_never_asked_again(
     assert len(server.requests) == 1
 
 
-async def test_a_thought_was_paid_for_so_it_is_not_asked_again(model_at) -> None:
+async def test_a_request_is_not_repeated_after_a_thought_because_it_was_paid_for(model_at) -> None:
     answer = Answer(thoughts=["hm"], then="break")
     async with ScriptedModelServer([answer, "again"]) as server:
         _, error = await heard_before(model_at(server), ask("hi"))
@@ -164,7 +164,7 @@ async def test_silence_before_the_first_token_has_its_own_limit(model_at) -> Non
         assert len(server.requests) > 1
 
 
-async def test_the_total_has_a_limit(model_at) -> None:
+async def test_the_whole_request_has_a_time_limit(model_at) -> None:
     answer = Answer(chunks=["word "] * 1000, delay_s=0.05)
     async with ScriptedModelServer([answer]) as server:
         deltas, error = await heard_before(model_at(server, total_s=2), ask("hi"))
@@ -183,7 +183,7 @@ async def test_keys_are_never_shown(model_at) -> None:
 
 @asynccontextmanager
 async def packing(body: bytes) -> AsyncIterator[str]:
-    """The address of a server that answers with this body, packed."""
+    """The address of a server that answers with this compressed body."""
     packed = gzip.compress(body)
     head = (
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n"
@@ -208,7 +208,7 @@ def model_behind(address: str) -> OpenAIChatModel:
     return OpenAIChatModel(LLMSettings(base_url=address, model="m", api_key=KEY, retries=0))
 
 
-async def test_a_packed_reply_is_unpacked() -> None:
+async def test_a_compressed_reply_is_decompressed() -> None:
     event = {"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}
     words = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
     async with packing((": still there\n\n" * 300_000 + words).encode()) as address:
@@ -217,7 +217,7 @@ async def test_a_packed_reply_is_unpacked() -> None:
         await model.aclose()
 
 
-async def test_a_small_packed_reply_does_not_fill_the_memory() -> None:
+async def test_a_compression_bomb_does_not_fill_the_memory() -> None:
     async with packing(b"data: " + bytes(60_000_000)) as address:
         model = model_behind(address)
         await model.connect()

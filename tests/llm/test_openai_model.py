@@ -1,4 +1,4 @@
-"""Any endpoint that speaks the OpenAI dialect, against a scripted one on loopback."""
+"""The client for endpoints with OpenAI's protocol, tested with a scripted server on loopback."""
 
 import base64
 import json
@@ -40,7 +40,7 @@ class TestSeeingModel(ChatModelConformance):
             yield model_at(server, vision=True, audio=True)
 
 
-async def test_a_request_on_the_wire(model_at) -> None:
+async def test_the_http_request_has_this_form(model_at) -> None:
     async with ScriptedModelServer(["ok"]) as server:
         model = model_at(server, vision=True, audio=True, grammar=True, extra_body={"top_k": 5})
         await listen(
@@ -92,7 +92,7 @@ async def test_a_request_on_the_wire(model_at) -> None:
     }
 
 
-async def test_a_blind_model_is_told_that_there_was_a_picture(model_at) -> None:
+async def test_a_model_without_vision_gets_a_note_in_place_of_a_picture(model_at) -> None:
     async with ScriptedModelServer(["ok"]) as server:
         message = PromptMessage("user", (TextPart("look"), ImagePart(b"png")))
         request = ChatRequest(messages=(message,), grammar="root ::= [a]")
@@ -102,7 +102,7 @@ async def test_a_blind_model_is_told_that_there_was_a_picture(model_at) -> None:
     assert "grammar" not in asked.body
 
 
-async def test_the_first_words_arrive_before_the_last_are_written(model_at) -> None:
+async def test_the_first_words_arrive_before_the_reply_is_complete(model_at) -> None:
     go_on = anyio.Event()
     answer = Answer(chunks=["send('now')\n", go_on, "rest"])
     async with (
@@ -114,7 +114,7 @@ async def test_the_first_words_arrive_before_the_last_are_written(model_at) -> N
         assert await anext(deltas) == TextDelta("rest")
 
 
-async def test_leaving_closes_the_request_at_once(model_at) -> None:
+async def test_leaving_the_stream_closes_the_connection_at_once(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["first"], then="stall")]) as server:
         async with model_at(server).stream(ask("hi")) as deltas:
             await anext(deltas)
@@ -122,7 +122,7 @@ async def test_leaving_closes_the_request_at_once(model_at) -> None:
             await server.requests[0].hung_up.wait()
 
 
-async def test_cancelling_closes_the_request_at_once(model_at) -> None:
+async def test_cancelling_closes_the_connection_at_once(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["first"], then="stall")]) as server:
         with anyio.CancelScope() as scope:
             async with model_at(server).stream(ask("hi")) as deltas:
@@ -133,7 +133,7 @@ async def test_cancelling_closes_the_request_at_once(model_at) -> None:
             await server.requests[0].hung_up.wait()
 
 
-async def test_connections_are_used_again(model_at) -> None:
+async def test_requests_reuse_one_connection(model_at) -> None:
     async with ScriptedModelServer(["a", "b", "c"]) as server:
         model = model_at(server)
         for _ in range(3):
@@ -144,13 +144,13 @@ async def test_connections_are_used_again(model_at) -> None:
 # --- tokens -------------------------------------------------------------------------------------
 
 
-async def test_usage_is_the_providers(model_at) -> None:
+async def test_the_usage_comes_from_the_provider(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["four"])]) as server:
         deltas = await listen(model_at(server), ask("12345678"))
     assert RequestUsage(prompt_tokens=3, completion_tokens=2) in deltas
 
 
-async def test_cached_tokens_are_told(model_at) -> None:
+async def test_cached_tokens_are_reported(model_at) -> None:
     usage = {
         "prompt_tokens": 90,
         "completion_tokens": 5,
@@ -162,7 +162,7 @@ async def test_cached_tokens_are_told(model_at) -> None:
     assert deltas[-2] == RequestUsage(prompt_tokens=90, completion_tokens=5, cached_tokens=64)
 
 
-async def test_no_usage_is_estimated_and_marked(model_at) -> None:
+async def test_a_missing_usage_is_estimated_and_marked(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["some words"], usage=False)]) as server:
         usage = (await listen(model_at(server), ask("hello there")))[-2]
     assert usage.estimated
@@ -171,7 +171,7 @@ async def test_no_usage_is_estimated_and_marked(model_at) -> None:
 
 
 @pytest.mark.parametrize("refused", ["stream_options", "max_tokens"])
-async def test_a_field_that_the_endpoint_refuses_is_left_out_from_then_on(
+async def test_a_field_that_the_endpoint_refuses_is_omitted_from_then_on(
     model_at, refused: str
 ) -> None:
     async with ScriptedModelServer(["a", "b"], refuses=[refused]) as server:
@@ -189,7 +189,7 @@ async def test_a_field_that_the_endpoint_refuses_is_left_out_from_then_on(
 # --- thoughts -----------------------------------------------------------------------------------
 
 
-async def test_thoughts_are_no_part_of_the_reply_but_are_counted(model_at) -> None:
+async def test_thoughts_are_not_in_the_reply_and_are_counted(model_at) -> None:
     answer = Answer(thoughts=["hmm " * 100], chunks=["Yes."], usage=False)
     async with ScriptedModelServer([answer]) as server:
         deltas = await listen(model_at(server), ask("hi"))
@@ -205,19 +205,19 @@ async def test_a_thought_written_into_the_reply_is_dropped(model_at) -> None:
 # --- odd replies --------------------------------------------------------------------------------
 
 
-async def test_an_empty_reply_is_a_reply(model_at) -> None:
+async def test_an_empty_reply_is_no_error(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=[])]) as server:
         usage, end = await listen(model_at(server), ask("hi"))
     assert isinstance(usage, RequestUsage)
     assert end == ReplyFinished("stop")
 
 
-async def test_the_word_for_a_cut_reply(model_at) -> None:
+async def test_a_reply_cut_by_the_token_limit_ends_with_length(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["half"], reason="length")]) as server:
         assert (await listen(model_at(server), ask("hi")))[-1] == ReplyFinished("length")
 
 
-async def test_the_end_mark_alone_is_an_end(model_at) -> None:
+async def test_the_end_mark_without_a_reason_means_stop(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["whole"], reason=None)]) as server:
         assert (await listen(model_at(server), ask("hi")))[-1] == ReplyFinished("stop")
 
@@ -238,7 +238,7 @@ async def test_a_reply_of_a_megabyte_is_cut(model_at) -> None:
     assert len(words_of(deltas)) == 16 * 4096
 
 
-async def test_an_answer_that_was_not_streamed_is_taken(model_at) -> None:
+async def test_a_reply_that_is_not_streamed_is_accepted(model_at) -> None:
     body = json.dumps(
         {
             "choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}],
@@ -254,7 +254,7 @@ async def test_an_answer_that_was_not_streamed_is_taken(model_at) -> None:
 
 
 @pytest.mark.parametrize("direct", ["127.0.0.1", "*", "*.0.0.1", ".0.0.1"])
-async def test_an_entry_of_no_proxy_that_httpx_cannot_read_stops_no_reply(
+async def test_a_no_proxy_entry_that_httpx_cannot_parse_does_not_stop_a_reply(
     model_at, monkeypatch: pytest.MonkeyPatch, direct: str
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -263,7 +263,7 @@ async def test_an_entry_of_no_proxy_that_httpx_cannot_read_stops_no_reply(
         assert words_of(await listen(model_at(server), ask("hi"))) == "Hello."
 
 
-async def test_a_proxy_is_used_beside_an_entry_of_no_proxy_that_httpx_cannot_read(
+async def test_a_proxy_is_used_despite_a_no_proxy_entry_that_httpx_cannot_parse(
     model_at, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with ScriptedModelServer(["Hello."]) as server:

@@ -1,4 +1,4 @@
-"""The model in this process."""
+"""`ScriptedModel`, which answers in this process from a script."""
 
 import anyio
 import pytest
@@ -47,7 +47,7 @@ class TestBlindScriptedModel(ChatModelConformance):
         return ScriptedModel(lambda request: "one two three", profile=ModelProfile(name="blind"))
 
 
-async def test_replies_come_in_turn_and_what_was_asked_is_kept() -> None:
+async def test_replies_come_in_order_and_requests_are_recorded() -> None:
     model = ScriptedModel(["first", "second"])
     assert words_of(await listen(model, ask("a"))) == "first"
     assert words_of(await listen(model, ask("b"))) == "second"
@@ -56,7 +56,7 @@ async def test_replies_come_in_turn_and_what_was_asked_is_kept() -> None:
     assert [request.messages[0].parts[0].text for request in model.requests] == ["a", "b", "c"]
 
 
-async def test_an_error_of_the_script_is_raised_at_its_place() -> None:
+async def test_an_error_in_the_script_is_raised_at_its_position() -> None:
     model = ScriptedModel(
         [QuotaExceeded("slow down", 3.0), ScriptedAnswer(chunks=["half", ModelUnreachable("gone")])]
     )
@@ -70,7 +70,7 @@ async def test_an_error_of_the_script_is_raised_at_its_place() -> None:
     assert model.open_streams == 0
 
 
-async def test_a_test_holds_the_reply_until_it_wishes() -> None:
+async def test_a_script_can_hold_the_reply_back() -> None:
     go_on = anyio.Event()
 
     async def chunks():
@@ -88,13 +88,13 @@ async def test_a_test_holds_the_reply_until_it_wishes() -> None:
     assert isinstance(rest[-1], ReplyFinished)
 
 
-async def test_usage_and_reason_are_as_the_script_says() -> None:
+async def test_usage_and_end_reason_come_from_the_script() -> None:
     usage = RequestUsage(prompt_tokens=7, completion_tokens=3)
     model = ScriptedModel([ScriptedAnswer(chunks=["x", 0.0], usage=usage, reason="length")])
     assert await listen(model, ask("a")) == [TextDelta("x"), usage, ReplyFinished("length")]
 
 
-async def test_a_blind_model_is_shown_a_note() -> None:
+async def test_a_scripted_model_without_vision_gets_a_note() -> None:
     model = ScriptedModel(["ok"], profile=ModelProfile(name="blind"))
     picture = PromptMessage("user", (TextPart("look"), ImagePart(b"png")))
     await listen(model, ChatRequest(messages=(picture,), grammar="root ::= [a-z]"))

@@ -1,4 +1,4 @@
-"""Pictures for tests, each drawn here."""
+"""Pictures for tests, drawn by this module."""
 
 import io
 import random
@@ -11,7 +11,7 @@ def drawn(
     kind: str = "PNG", size: tuple[int, int] = (60, 40), *, mode: str = "RGB", noise: bool = True,
     **options: Any,
 ) -> bytes:  # fmt: skip
-    """Noise, which nothing packs small, or one colour."""
+    """A picture of noise, which compresses badly, or of one colour."""
     width, height = size
     if noise:
         bits = random.Random(1).randbytes(width * height * len(mode))

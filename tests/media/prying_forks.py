@@ -1,4 +1,5 @@
-"""A fork server whose children were taken over: they do what ``deed`` says."""
+"""A fork server whose children behave as if an attacker controlled them. ``deed`` selects the
+attack."""
 
 import signal
 import threading

@@ -1,4 +1,5 @@
-"""A child whose decoder was taken over: it does what ``deed`` says, as machine code could."""
+"""A decoder child that behaves as if an attacker ran machine code in it. ``deed`` selects the
+attack."""
 
 import ctypes
 import mmap
@@ -16,11 +17,11 @@ from nekro_core.system.confinement import child
 _C = ctypes.CDLL(None, use_errno=True)
 _PTRACE_TRACEME = 0
 _OUT = 3
-"""Where the answer goes: the first that was opened, before standard output was turned away."""
+"""The file descriptor of the answer's pipe. It was duplicated before stdout was redirected."""
 
 
 def _called(outcome: int) -> Answer:
-    """What the C library says."""
+    """The outcome of a C function; a negative one raises its errno."""
     if outcome < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return {"got": outcome}, b""
@@ -87,7 +88,7 @@ def handle(request: dict[str, Any]) -> Answer:
 
 
 class Prying:
-    """One request: the ``deed``, and ``without``, the defences that are switched off."""
+    """Handles one request: its ``deed`` is tried without the defences listed in ``without``."""
 
     def __init__(self) -> None:
         self._request: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Sounds for tests, each made here: a tone of 440 Hz, by PyAV or by the standard library."""
+"""Sounds for tests: a tone of 440 Hz, encoded by PyAV or by the standard library."""
 
 import io
 import math
@@ -55,23 +55,23 @@ def silk(*, tencent: bool = True, pcm: bytes | None = None) -> bytes:
 
 
 def amr_narrow(seconds: float = 0.5) -> bytes:
-    """As `amr_wide`, in narrow band: 12 bytes behind the header 0x04 (section 5.3, mode 4.75)."""
+    """As `amr_wide`, in narrow band: 12 bytes after the header 0x04 (section 5.3, mode 4.75)."""
     bits = random.Random(1)
     frames = (b"\x04" + bits.randbytes(12) for _ in range(int(seconds * 50)))
     return b"#!AMR\n" + b"".join(frames)
 
 
 def amr_wide(seconds: float = 0.5) -> bytes:
-    """AMR-WB has no free encoder, but any bits are a frame of its lowest mode: 17 bytes behind the
-    header 0x04 (RFC 4867, section 5.3). It sounds like surf."""
+    """AMR-WB has no free encoder, so the frames are made by hand: the header 0x04 and any 17 bytes
+    are a frame of its lowest mode (RFC 4867, section 5.3). The result is noise."""
     bits = random.Random(1)
     frames = (b"\x04" + bits.randbytes(17) for _ in range(int(seconds * 50)))
     return b"#!AMR-WB\n" + b"".join(frames)
 
 
 def pitch(data: bytes) -> float:
-    """Hertz of a WAV file's sound, by where it crosses nothing upwards; both ends left out, where
-    encoders ramp."""
+    """The pitch of a WAV file in hertz: its upward zero crossings per second. The first and last
+    quarter are not counted, because encoders fade there."""
     with wave.open(io.BytesIO(data)) as file:
         rate = file.getframerate()
         samples = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))

@@ -1,4 +1,4 @@
-"""What docs/media.md says is so."""
+"""docs/media.md agrees with the code."""
 
 import re
 from pathlib import Path
@@ -16,12 +16,12 @@ from nekro_core.speech.settings import TranscriberSettings
 PAGE = (Path(__file__).parents[2] / "docs" / "media.md").read_text()
 
 
-def test_the_kinds_that_are_decoded() -> None:
+def test_the_page_lists_the_kinds_that_are_decoded() -> None:
     kinds = set(re.findall(r"`((?:audio|video)/[a-z0-9]+)`", PAGE.partition("**Written")[0]))
     assert kinds == {"audio/silk", *_DEMUXERS}
 
 
-def test_the_formats_that_are_made() -> None:
+def test_the_page_lists_the_formats_of_converted_voices() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| a voice of another"))
     for name in VOICE_TYPES:
         assert name.upper().replace("OGG", "Ogg") in row
@@ -35,7 +35,7 @@ def test_the_formats_that_are_made() -> None:
         ("NEKRO_DELIVERY__(?!MEDIA)", DeliverySettings()),
     ],
 )
-def test_the_settings_and_their_defaults(prefix: str, model: Any) -> None:
+def test_the_page_lists_the_settings_and_their_defaults(prefix: str, model: Any) -> None:
     rows = re.findall(rf"^\| `{prefix}([A-Z_]+)` \| (\S+) \|", PAGE, re.MULTILINE)
     assert rows
     for name, default in rows:
@@ -45,7 +45,7 @@ def test_the_settings_and_their_defaults(prefix: str, model: Any) -> None:
         )
 
 
-def test_the_example() -> None:
+def test_the_example_of_the_page_runs() -> None:
     code = PAGE.partition("```python\n")[2].partition("```")[0]
     imported, _, made = code.partition("\n\n")
     assert imported.startswith("from nekro_core.api.adapter import")

@@ -1,4 +1,4 @@
-"""A child for each picture: it costs little, and sees and leaves nothing."""
+"""The fork server decodes each picture in a new child, which sees no other picture."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from tests.media.test_hostile_files import NO_DECODING, known_machine
 
 
 class Asking:
-    """A fork server that is asked with files of ``folder``."""
+    """Sends requests to a fork server with files of ``folder``."""
 
     def __init__(self, server: ForkServer, folder: Path) -> None:
         self.server = server
@@ -44,26 +44,26 @@ async def ask(tmp_path: Path) -> AsyncIterator[Asking]:
         yield Asking(server, tmp_path)
 
 
-async def test_no_file_is_in_the_memory_of_the_next(ask: Asking) -> None:
+async def test_a_child_has_nothing_of_another_file_in_its_memory(ask: Asking) -> None:
     for name in (b"one", b"two"):
         assert await ask("remember", name) == {"before": [], "seen": [name.decode()], "length": 3}
 
 
 @known_machine
-async def test_a_child_that_was_taken_over_reaches_nothing(ask: Asking) -> None:
+async def test_a_compromised_child_is_refused_every_forbidden_call(ask: Asking) -> None:
     tried = await ask("", deeds=NO_DECODING)
     assert [deed for deed in NO_DECODING if "refused" not in tried[deed]] == []
     assert "refused" in await ask("write", path=str(Path("mark").absolute()))
 
 
-async def test_it_starts_with_the_first_file_and_ends_after_the_last(ask: Asking) -> None:
+async def test_the_server_starts_with_the_first_file_and_ends_when_idle(ask: Asking) -> None:
     assert ask.server.process_id is None
     await ask("remember")
     await ask.until_it_ended()
     assert (await ask("remember"))["seen"] == ["data"]
 
 
-async def test_one_that_was_killed_is_started_again(ask: Asking) -> None:
+async def test_a_killed_server_is_restarted(ask: Asking) -> None:
     await ask("remember")
     if ask.server.process_id is not None:
         with suppress(ProcessLookupError):  # it may have ended by itself
@@ -72,7 +72,7 @@ async def test_one_that_was_killed_is_started_again(ask: Asking) -> None:
     assert (await ask("remember"))["seen"] == ["data"]
 
 
-async def test_a_crash_costs_its_own_file_only(ask: Asking) -> None:
+async def test_a_crashing_child_does_not_stop_the_next_file(ask: Asking) -> None:
     with pytest.raises(UnusableMedia, match="gave up"):
         await ask("crash")
     assert (await ask("remember"))["seen"] == ["data"]
@@ -80,13 +80,13 @@ async def test_a_crash_costs_its_own_file_only(ask: Asking) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("deed", ["wait", "spin"])
-async def test_its_time_is_the_kernels(ask: Asking, deed: str) -> None:
+async def test_a_child_that_exceeds_its_time_is_killed(ask: Asking, deed: str) -> None:
     with pytest.raises(UnusableMedia, match="gave up"):
         await ask(deed, seconds=1)
 
 
 @known_machine
-async def test_its_time_cannot_be_put_off(ask: Asking) -> None:
+async def test_a_child_cannot_extend_its_time_limit(ask: Asking) -> None:
     with pytest.raises(UnusableMedia, match="gave up"):
         await ask("put off")
 
@@ -94,18 +94,18 @@ async def test_its_time_cannot_be_put_off(ask: Asking) -> None:
 @pytest.mark.parametrize(
     "answer", [b"", b"no JSON", b"[]\n", b'{"length": 10}\nhalf', b"[" * 100_000, b"{}\n"]
 )
-def test_half_an_answer_is_none(answer: bytes) -> None:
+def test_an_incomplete_answer_is_an_error(answer: bytes) -> None:
     with pytest.raises(UnusableMedia, match="gave up"):
         read_answer(answer)
 
 
-async def test_many_at_once_wait_for_each_other(ask: Asking) -> None:
+async def test_many_requests_at_once_are_all_answered(ask: Asking) -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(8):
             tasks.start_soon(ask, "remember")
 
 
-async def test_who_no_longer_waits_leaves_a_server_that_works(ask: Asking) -> None:
+async def test_a_cancelled_request_does_not_block_the_next_one(ask: Asking) -> None:
     with anyio.move_on_after(0.05):
         await ask("wait")
     assert (await ask("remember"))["seen"] == ["data"]

@@ -1,4 +1,4 @@
-"""Files that were made to do harm, and what a decoder that they took over could still reach."""
+"""Hostile files: what a decoder could still reach if a file took control of it."""
 
 import ctypes
 import os
@@ -19,17 +19,17 @@ from tests.media.pictures import drawn, moving
 from tests.media.sounds import amr_wide, encoded, silk, wav
 
 LANDLOCK = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 1
-"""Whether this kernel has it: `landlock_create_ruleset` asked for its version."""
+"""Whether this kernel has Landlock: `landlock_create_ruleset` is called to get its version."""
 
 
 async def pry(deed: str, *, seconds: int = 30, **more: Any) -> dict[str, Any]:
-    """What came of it."""
+    """Run one deed in a confined child; returns the fields of its answer."""
     request = {"deed": deed, **more}
     fields, _ = await run_confined("tests.media.prying_worker", request, b"data", seconds=seconds)
     return fields
 
 
-async def test_a_decoder_that_was_taken_over_reaches_nothing(tmp_path: Path) -> None:
+async def test_a_compromised_decoder_reaches_no_file_and_no_network(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("the token")
     mark = tmp_path / "mark"
@@ -57,7 +57,7 @@ known_machine = pytest.mark.skipif(
 
 
 @known_machine
-async def test_what_is_no_part_of_decoding_is_refused() -> None:
+async def test_calls_that_decoding_does_not_need_are_refused() -> None:
     without = await pry("", deeds=NO_DECODING, without=["calls_filtered"])
     assert [deed for deed in NO_DECODING if "refused" in without[deed]] == []
     filtered = await pry("", deeds=NO_DECODING)
@@ -65,24 +65,24 @@ async def test_what_is_no_part_of_decoding_is_refused() -> None:
 
 
 @known_machine
-async def test_no_other_program_is_started() -> None:
+async def test_a_decoder_cannot_execute_another_program() -> None:
     without = await pry("exec", without=["calls_filtered", "files_closed"])
     assert without["got"] == "another program"
     assert "refused" in await pry("exec", without=["files_closed"])
 
 
 @known_machine
-async def test_this_machine_keeps_a_decoder_from_everything() -> None:
+async def test_all_confinements_work_on_this_machine() -> None:
     assert await unconfined_abilities() == []
 
 
 async def _namespaces() -> bool:
-    """Whether this machine lets anybody have a network of their own."""
+    """Whether an unprivileged user of this machine may create a network namespace."""
     done = await anyio.run_process(("unshare", "--user", "--net", "true"), check=False)
     return done.returncode == 0
 
 
-async def test_nothing_of_ours_is_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_of_a_decoder_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEKRO_LLM__API_KEY", "sk-secret")
     assert set((await pry("environment"))["got"]) <= {"LANG", "PATH", "PYTHONPATH", "LC_CTYPE"}
 
@@ -95,12 +95,12 @@ async def test_nothing_of_ours_is_in_its_environment(monkeypatch: pytest.MonkeyP
         *(pytest.param(deed, marks=pytest.mark.long) for deed in ("memory", "spin", "flood")),
     ],
 )
-async def test_harm_ends_with_the_child(deed: str) -> None:
+async def test_a_crash_or_an_excess_ends_only_the_child(deed: str) -> None:
     with pytest.raises(UnusableMedia, match=r"more memory|gave up|within"):
         await pry(deed, seconds=1 if deed == "spin" else 30)
 
 
-async def test_who_no_longer_waits_leaves_no_child() -> None:
+async def test_a_cancelled_request_leaves_no_child() -> None:
     before = set(_children())
     with anyio.move_on_after(0.5):
         await pry("sleep")
@@ -129,7 +129,7 @@ MADE = {
 
 
 def _broken(data: bytes, seed: int) -> bytes:
-    """The file with some bytes changed, some cut, some doubled."""
+    """The file with some bytes changed, and sometimes cut off or with a part repeated."""
     chance = random.Random(seed)
     changed = bytearray(data)
     for _ in range(chance.choice((1, 4, 30))):
@@ -159,5 +159,5 @@ async def _survives(mime: str, seeds: range) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mime", MADE)
-async def test_many_broken_files(mime: str) -> None:
+async def test_broken_files_are_decoded_or_refused(mime: str) -> None:
     await _survives(mime, range(4))

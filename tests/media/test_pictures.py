@@ -1,4 +1,4 @@
-"""Pictures are made to fit what a platform takes."""
+"""Pictures are converted and reduced to the limits of a platform."""
 
 import io
 from typing import Any
@@ -13,7 +13,7 @@ from tests.media.pictures import drawn, moving
 
 
 def fitted(data: bytes, **limits: Any) -> tuple[bytes, Image.Image, str]:
-    """What the child does, here: the bytes, the picture in them, its media type."""
+    """Do in this process what the child does: the new bytes, their picture, its media type."""
     wanted = PictureLimits(**limits)
     request = {name: getattr(wanted, name) for name in PictureLimits.__slots__}
     fields, made = PictureRequest(request).handle(data)
@@ -27,7 +27,7 @@ def fitted(data: bytes, **limits: Any) -> tuple[bytes, Image.Image, str]:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF"])
-def test_what_fits_stays_as_it_is(kind: str) -> None:
+def test_a_picture_within_the_limits_is_unchanged(kind: str) -> None:
     data = drawn(kind)
     assert fitted(data, max_side=60)[0] == data
 
@@ -72,7 +72,7 @@ def test_a_picture_of_another_type_is_converted(
     kind: str, mode: str, types: tuple[Any, ...], becomes: str
 ) -> None:
     data = drawn(kind, mode=mode)
-    # A picture in CMYK is of a kind that is taken; only its size is not.
+    # The CMYK picture has an accepted type and is only too large.
     assert fitted(data, types=types, max_side=50)[2] == becomes
 
 
@@ -83,7 +83,7 @@ def test_transparent_parts_become_white() -> None:
     assert picture.getpixel((20, 20)) == (255, 255, 255)
 
 
-def test_a_photograph_stands_as_it_was_held() -> None:
+def test_a_photograph_is_rotated_by_its_exif_orientation() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # Orientation: turned by 90 degrees
     _, picture, _ = fitted(drawn("JPEG", exif=exif), max_side=30)
@@ -101,7 +101,7 @@ def test_a_photograph_stands_as_it_was_held() -> None:
         pytest.param({"max_bytes": 1_500}, "image/jpeg", 1, id="no room for movement"),
     ],
 )
-def test_an_animation_stays_one_where_the_platform_takes_it(
+def test_an_animation_is_kept_if_the_platform_accepts_it(
     limits: dict[str, Any], mime: str, frames: int
 ) -> None:
     _, picture, became = fitted(moving((60, 45), 3), **limits)
@@ -128,6 +128,6 @@ def test_a_file_that_is_no_picture_is_refused(data: bytes, problem: str) -> None
         fitted(data, max_side=20)
 
 
-def test_a_limit_that_nothing_meets() -> None:
+def test_a_limit_that_no_picture_can_meet_is_an_error() -> None:
     with pytest.raises(UnusableMedia, match="at most 10 bytes"):
         fitted(drawn(), max_bytes=10)

@@ -1,4 +1,4 @@
-"""Voices of every kind that people send become WAV, and WAV what platforms want."""
+"""Received voices of every kind are converted to WAV, and WAV to the format of a platform."""
 
 import io
 from collections.abc import Callable
@@ -48,7 +48,7 @@ RECEIVED: dict[str, tuple[Callable[[], bytes], str]] = {
 def convert(
     data: bytes, mime: str, wanted: str = "wav", *, most: float = 60.0
 ) -> tuple[bytes, float]:
-    """What the child does, here."""
+    """Do in this process what the child does."""
     plain = plain_wav_seconds(data) is not None
     request = {"mime": mime, "plain": plain, "format": wanted, "max_seconds": most}
     fields, made = SoundRequest(request).handle(data)
@@ -56,7 +56,7 @@ def convert(
 
 
 @pytest.mark.parametrize("name", RECEIVED)
-def test_a_received_voice_is_told_and_decoded(name: str) -> None:
+def test_a_received_voice_is_recognized_and_decoded(name: str) -> None:
     make, mime = RECEIVED[name]
     data = make()
     assert sniff(data[:HEAD])[0] == mime
@@ -76,7 +76,7 @@ def test_an_amr_voice_is_decoded(make: Callable[[], bytes]) -> None:
 
 
 @pytest.mark.parametrize("wanted", VOICE_TYPES)
-def test_a_sent_voice_is_what_it_is_called(wanted: VoiceFormat) -> None:
+def test_a_converted_voice_has_the_requested_format(wanted: VoiceFormat) -> None:
     made, seconds = convert(wav(), "audio/wav", wanted)
     assert seconds == 0.5
     assert sniff(made[:HEAD])[0] == VOICE_TYPES[wanted]
@@ -93,7 +93,9 @@ def test_a_sent_voice_is_what_it_is_called(wanted: VoiceFormat) -> None:
         ("m4a", "aac", 24_000),
     ],
 )
-def test_another_program_hears_the_same(wanted: str, codec: str, rate: int) -> None:
+def test_ffmpeg_reads_the_codec_and_the_rate_of_a_converted_voice(
+    wanted: str, codec: str, rate: int
+) -> None:
     made, _ = convert(wav(rate=16_000, pcm=tone(rate=16_000)), "audio/wav", wanted)
     with av.open(io.BytesIO(made)) as file:
         (stream,) = file.streams
@@ -101,13 +103,13 @@ def test_another_program_hears_the_same(wanted: str, codec: str, rate: int) -> N
         assert (stream.rate, stream.layout.name) == (rate, "mono")
 
 
-def test_qq_gets_its_leading_byte_and_all_of_the_sound() -> None:
+def test_silk_for_qq_begins_with_byte_2_and_contains_the_whole_sound() -> None:
     pcm = tone(0.51, 16_000)
     made, _ = convert(wav(pcm, rate=16_000), "audio/wav", "silk")
     assert made.startswith(b"\x02#!SILK_V3")
     out = io.BytesIO()
     pysilk.decode(io.BytesIO(made), out, RATE)
-    # Whole packets of 20 ms: the last is filled up rather than dropped.
+    # SILK has packets of 20 ms, and the last one is padded.
     assert len(out.getvalue()) / 2 / RATE == pytest.approx(0.52)
 
 
@@ -148,7 +150,7 @@ def test_a_file_that_is_no_sound_is_refused(data: bytes, mime: str, problem: str
     [
         pytest.param(wav(), "audio/wav", id="WAV"),
         pytest.param(silk(), "audio/silk", id="SILK"),
-        # 60 kB of packets that say nothing, each of them 20 ms: it is not unpacked first.
+        # 60 kB of empty packets of 20 ms each: the file is refused before it is decoded.
         pytest.param(b"#!SILK_V3" + b"\x01\0x" * 20_000, "audio/silk", id="SILK by its claim"),
         pytest.param(encoded("ogg", "libopus", 48_000), "audio/ogg", id="Opus"),
     ],
@@ -165,12 +167,12 @@ def test_a_damaged_packet_is_left_out() -> None:
     assert 0.3 < seconds < 0.6
 
 
-def test_a_library_that_is_not_there_says_how_to_get_it() -> None:
+def test_the_error_about_a_missing_library_says_how_to_install_it() -> None:
     with pytest.raises(CodecMissing, match=r"pip install 'nekro-core\[audio\]'"):
         _load("no_library_of_this_name")
 
 
-def test_voices_of_espeak_need_no_ffmpeg_to_become_silk() -> None:
+def test_a_plain_wav_file_is_converted_to_silk_without_ffmpeg() -> None:
     plain = wav()
     request = {"mime": "audio/wav", "plain": True, "format": "silk", "max_seconds": 9}
     sounds = SoundRequest(request)
@@ -200,12 +202,14 @@ async def test_a_voice_is_converted_in_a_child_process() -> None:
         pytest.param(b"\xff\xfb\x90\0" * 20, None, id="no WAV"),
     ],
 )
-def test_the_seconds_of_a_plain_wav_file_are_known(data: bytes, seconds: float | None) -> None:
+def test_the_length_of_a_plain_wav_file_is_read_from_its_head(
+    data: bytes, seconds: float | None
+) -> None:
     assert plain_wav_seconds(data) == seconds
 
 
-def test_chunks_without_end_before_the_sound_are_not_counted() -> None:
-    """4 million of them fit into a file that is kept, and the bot itself looks at its head."""
+def test_a_wav_file_with_many_chunks_before_the_sound_is_not_read() -> None:
+    """A received file has room for 4 million chunks, and the main process reads them."""
     data = wav()
     stuffed = data[:12] + b"junk\0\0\0\0" * 100 + data[12:]
     assert plain_wav_seconds(data) is not None

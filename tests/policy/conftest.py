@@ -1,4 +1,4 @@
-"""Policies are tried on whole bots, as the agent's tests have them."""
+"""The policy tests use the same whole bots as the tests of the agent."""
 
 from tests.agent.conftest import boxes, folder
 

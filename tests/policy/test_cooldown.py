@@ -1,4 +1,4 @@
-"""Two bots that answer each other come to an end; people are hardly ever in the way of it."""
+"""The cooldown ends a conversation of two bots, and hardly ever affects a person."""
 
 from pathlib import Path
 
@@ -29,14 +29,16 @@ class Clock:
 @pytest.mark.parametrize(
     ("pauses", "answered"),
     [
-        ([1] * 10, 3),  # quick: three turns within ten seconds
-        ([6] * 10, 5),  # slower: five within the hour
+        ([1] * 10, 3),  # a quick sender gets three turns within ten seconds
+        ([6] * 10, 5),  # a slower one gets five turns within an hour
         ([900] * 10, 10),  # a person
-        ([1, 1, 100, 1, 1, 100], 5),  # never three at once, but five in the hour
-        ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # silent for the rest: heard again, for three more
+        ([1, 1, 100, 1, 1, 100], 5),  # never three at once, but five within an hour
+        ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # after a pause it gets three more turns
     ],
 )
-def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> None:
+def test_a_sender_gets_this_many_turns_before_the_cooldown(
+    pauses: list[float], answered: int
+) -> None:
     clock = Clock()
     cooldown, got = Cooldown(SETTINGS, clock), 0
     for pause in pauses:
@@ -48,8 +50,8 @@ def test_how_many_turns_a_sender_gets(pauses: list[float], answered: int) -> Non
 
 
 @given(st.lists(st.floats(0.1, 59.0), max_size=200))
-def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> None:
-    """Whatever the rhythm of a bot that answers within a minute: one hour's bound, then silence."""
+def test_a_sender_that_never_pauses_gets_at_most_the_turns_of_one_hour(pauses: list[float]) -> None:
+    """This holds for any rhythm with pauses under a minute."""
     clock = Clock()
     cooldown, got, told = Cooldown(SETTINGS, clock), 0, 0
     for pause in pauses:
@@ -63,7 +65,7 @@ def test_who_never_rests_gets_no_more_than_the_bound(pauses: list[float]) -> Non
     assert told <= 1
 
 
-def test_a_sender_is_counted_alone() -> None:
+def test_each_sender_is_counted_separately() -> None:
     cooldown = Cooldown(SETTINGS, Clock())
     for _ in range(3):
         cooldown.note(GROUP, "rex")
@@ -75,8 +77,8 @@ def test_a_sender_is_counted_alone() -> None:
     assert unbounded.state(GROUP, "rex") is CooldownState.NO
 
 
-def test_a_sender_who_begins_a_thread_each_time_is_counted_as_one() -> None:
-    """An automatic responder that answers each mail with a mail of its own."""
+def test_a_sender_that_starts_a_new_thread_each_time_has_one_count() -> None:
+    """An automatic responder answers each mail with a new mail, which starts a thread."""
     cooldown, got = Cooldown(SETTINGS, Clock()), 0
     for number in range(10):
         thread = ChatKey("mail", ChatKind.PRIVATE, "away@example.test", str(number))
@@ -96,7 +98,7 @@ async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: BoxCac
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_answer_everything, bot, answers)
             await bot.say("Nekro, what do you think?", GROUP, to_bot=True, user="rex")
-            # Its answer to the last of ours gets none.
+            # Our bot does not answer the fifth message of the other bot.
             await until(lambda: answers[0] == 5)
             await bot.ask("Nekro, hello", GROUP, to_bot=True)
             tasks.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Limits say which bound was met, what was counted, and what was allowed."""
+"""Limits: the error says which limit was reached, what was counted, and what is allowed."""
 
 import pytest
 
@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
 
-def test_the_first_that_is_met_is_raised() -> None:
+def test_the_first_limit_that_is_reached_is_raised() -> None:
     clock = Clock()
     limits = Limits(
         (
@@ -46,7 +46,7 @@ def test_the_first_that_is_met_is_raised() -> None:
 
 
 @pytest.mark.parametrize(("passed", "met"), [(9.9, False), (10.0, True)])
-def test_time(passed: float, met: bool) -> None:
+def test_the_time_limit_is_reached_after_its_seconds(passed: float, met: bool) -> None:
     clock = Clock()
     limit = TimeLimit(10, clock, clock())
     clock.now += passed
@@ -57,7 +57,7 @@ def test_time(passed: float, met: bool) -> None:
         limit.check()
 
 
-def test_a_day_counts_what_was_used_before() -> None:
+def test_a_day_limit_includes_earlier_usage() -> None:
     limits = Limits(())
     limits.add(UsageLimit(Measure.TOKENS, 100, 90, kind="chat_day"))
     limits.check()
@@ -67,7 +67,7 @@ def test_a_day_counts_what_was_used_before() -> None:
     assert found.value.kind == "chat_day"
 
 
-def test_what_a_day_costs() -> None:
+def test_a_day_limit_on_money_includes_the_cost_of_extra_requests() -> None:
     limits = Limits(
         (
             UsageLimit(Measure.MONEY, 1.0, 0.75, kind="chat_day"),
@@ -99,7 +99,7 @@ def test_what_a_day_costs() -> None:
         (TimeLimit(10, lambda: 110.0, 100.0), "seconds: 10 of at most 10"),
     ],
 )
-def test_a_limit_is_met_when_all_of_it_is_used(limit: Limit, refusal: str) -> None:
+def test_a_limit_is_reached_when_all_of_it_is_used(limit: Limit, refusal: str) -> None:
     assert Limits([UsageLimit(Measure.TOKENS, 1000), limit]).refusal() == refusal
     if refusal:
         with pytest.raises(LimitExceeded) as caught:
@@ -124,7 +124,7 @@ def taken(limits: list[Limit]) -> list[float]:
     return [limit.taken for limit in limits]  # type: ignore[attr-defined]
 
 
-def test_what_is_spent_without_a_price_costs_nothing() -> None:
+def test_tokens_without_a_price_cost_nothing() -> None:
     money = UsageLimit(Measure.MONEY, 9.0, 0.5, "bot_day")
     money.spend(SPENT)
     assert money.taken == 0.5
@@ -138,7 +138,7 @@ def test_a_reply_is_a_step_and_has_tokens_and_a_price() -> None:
     assert taken(each) == [2, 1, 0.75, 200], "what is not said costs nothing"
 
 
-def test_what_a_plugin_asks_a_model_is_no_step_but_is_paid_for() -> None:
+def test_a_plugins_model_request_costs_money_and_is_not_a_step() -> None:
     each, limits = counted()
     limits.spend_extra(SPENT, 0.25)
     assert taken(each) == [0, 1, 0.75, 100]
@@ -146,7 +146,7 @@ def test_what_a_plugin_asks_a_model_is_no_step_but_is_paid_for() -> None:
     assert taken(each) == [0, 1, 0.75, 200]
 
 
-def test_a_turn_s_limits_are_those_of_the_settings() -> None:
+def test_the_limits_of_a_turn_come_from_the_settings() -> None:
     clock = Clock()
     settings = TurnSettings(max_steps=3, max_tokens=1500, max_seconds=20.0)
     assert turn_limits(settings, clock) == (
@@ -156,7 +156,7 @@ def test_a_turn_s_limits_are_those_of_the_settings() -> None:
     )
 
 
-def test_all_tokens_of_a_day_of_24_hours() -> None:
+def test_stored_usage_adds_all_tokens_and_a_day_has_24_hours() -> None:
     used = StoredUsage(turns=1, steps=2, prompt_tokens=70, completion_tokens=30, cost=0.5)
     assert used.tokens == 100
     assert DAY_S == 24 * 60 * 60
@@ -171,7 +171,7 @@ def test_all_tokens_of_a_day_of_24_hours() -> None:
         (Price(cached=1.0), 0.4),
     ],
 )
-def test_what_a_request_costs(price: Price, cost: float) -> None:
+def test_the_cost_of_a_request_comes_from_its_prices(price: Price, cost: float) -> None:
     used = RequestUsage(prompt_tokens=1_000_000, completion_tokens=500_000, cached_tokens=400_000)
     assert price.of(used) == pytest.approx(cost)
     assert price.of(RequestUsage(prompt_tokens=10, completion_tokens=0, cached_tokens=99)) >= 0

@@ -1,4 +1,4 @@
-"""What is said of the bot, an account, a chat and a person: the most particular word counts."""
+"""Overrides for the bot, an account, a chat and a person: the most specific one is used."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ ignored = true
 """
 
 
-def test_tables_are_put_together() -> None:
+def test_the_tables_for_a_chat_are_merged() -> None:
     book = PolicyOverrides.parse(BOOK)
     group, topic, other = map(book.of, (GROUP, TOPIC, OTHER))
     assert (group.state, topic.state, other.state) == (ChatState.OBSERVE, ChatState.ON, None)
@@ -75,12 +75,12 @@ def test_tables_are_put_together() -> None:
         ("[bot", "Expected"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, says: str) -> None:
+def test_a_wrong_value_is_named_in_the_error(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         PolicyOverrides.parse(text)
 
 
-async def test_the_file_is_written_beside_what_stands_there(tmp_path: Path) -> None:
+async def test_writing_a_value_keeps_the_other_lines_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text('# ours\n[bot]\npersona = "cat"  # for now\n')
     heard: list[str] = []
@@ -133,7 +133,7 @@ conducts = st.builds(
 
 
 @given(conducts, conducts, conducts)
-def test_it_does_not_matter_what_is_put_together_first(
+def test_merging_overrides_is_associative(
     one: ChatOverrides, two: ChatOverrides, three: ChatOverrides
 ) -> None:
     assert one.over(two).over(three) == one.over(two.over(three))

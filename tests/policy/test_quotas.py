@@ -1,4 +1,4 @@
-"""What people, chats and the whole bot may use in a day, and what of it counts as used."""
+"""Quotas: what people, chats and the whole bot may use in a day, and how the usage is counted."""
 
 import time
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ from tests.agent.conftest import BoxCache
 async def used(
     bot: Bot, chat: ChatKey = GROUP, user: str = "lin", *, ago_s: float = 60.0, cost: float = 0.5
 ) -> None:
-    """A turn that this person woke: one reply of 70 and 30 tokens."""
+    """Store a turn that this person woke, with one reply of 70 prompt and 30 completion tokens."""
     turn = await bot.store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
     step = Step(
         position=0,
@@ -46,7 +46,7 @@ def bot_with(
 
 
 async def kinds(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> list[str]:
-    """Which limits of a day a turn of this person has."""
+    """The kinds of the day limits that a turn of this person has."""
     return [limit.kind for limit in await day_limits(bot.services, chat, user)]  # type: ignore[attr-defined]
 
 
@@ -126,7 +126,7 @@ async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: BoxCache)
 async def test_a_person_is_the_same_through_every_account_of_a_platform(
     folder: Path, boxes: BoxCache
 ) -> None:
-    """An id is somebody else's on another platform."""
+    """The same id on another platform belongs to another person."""
     async with bot_with(folder, boxes, user_turns_a_day=9) as bot:
         second = await bot.store.accounts.bind("fake", "second")
         await bot.store.accounts.bind("pigeon", "bot")
@@ -135,7 +135,7 @@ async def test_a_person_is_the_same_through_every_account_of_a_platform(
         await used(bot, ChatKey.parse("pigeon-group_1"))
         account = await quota_of_person(bot.services, GROUP, "lin")
         assert (account.whose, account.used.turns) == ("user", 2)
-        # A page has no account of its own: there a person is known in its own chats alone.
+        # The web page has no account, so only its own chats count for a person there.
         page = ChatKey.parse("web-private_lin")
         await used(bot, page)
         assert (await quota_of_person(bot.services, page, "lin")).used.turns == 1

@@ -1,4 +1,4 @@
-"""Real boxes, and a look at what is left of them."""
+"""Real boxes for the reactive tests, with a count of those that still run."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, pro
 
 @dataclass
 class Source:
-    """Boxes of the jail, and all that were ever taken. ``python:3.11`` and ``other`` are images
-    that differ in nothing but their names."""
+    """Makes boxes of the jail and records all of them. The images ``python:3.11`` and ``other`` are
+    the same except for their names."""
 
     backend: Backend
     images: frozenset[str] = frozenset({"", "python", "python:3.11", "other"})
@@ -63,14 +63,14 @@ async def source(jail: Backend) -> AsyncIterator[Source]:
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
-    """May ask this machine, where the tests' own servers are."""
+    """A fetcher that may connect to this machine, where the tests' servers run."""
     async with Fetcher(MediaSettings(fetch_s=5.0), Anywhere()) as opened:
         yield opened
 
 
 @pytest.fixture
 async def pool(source: Source, tmp_path: Path) -> AsyncIterator[SandboxPool]:
-    """A chat's boxes."""
+    """The boxes of a chat."""
     clock: Callable[[], float] = anyio.current_time
     named = NamedBoxes(source, FolderStorage(tmp_path), NamedBoxLimits(), clock=clock)
     yield SandboxPool(named.of("chat"))

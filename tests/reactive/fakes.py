@@ -1,4 +1,4 @@
-"""Boxes in memory, for tests in virtual time."""
+"""Fake boxes in memory, for tests in virtual time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from nekro_core.sandbox.results import CommandOutput, CommandResult
 
 @dataclass
 class Yard:
-    """Makes boxes whose commands do nothing but take their time and say where they ran."""
+    """Makes boxes whose commands only wait and then return where they ran."""
 
     take_s: float = 0.0
     command_s: float = 0.0
@@ -34,7 +34,7 @@ class Yard:
 
 
 class MemoryBox:
-    """A `Box` as far as cells need one."""
+    """The part of a `Box` that cells use."""
 
     def __init__(self, yard: Yard, image: str, number: int) -> None:
         self.box_id = str(number)

@@ -1,6 +1,6 @@
-"""Whatever happens to inputs, and whenever: nothing torn, nothing stale, nothing left.
+"""Inputs change at any time: cells never show a mix of old and new inputs, and leave no task.
 
-The graph under test, all of it with delays, failures and slow clean-ups that hypothesis chooses::
+Hypothesis chooses delays, failures and slow clean-ups for each cell of this graph::
 
     left ──▶ [first] ──┐
       └────────────────┼──▶ glance = (left, right, all three states)
@@ -33,19 +33,19 @@ from nekro_core.api.reactive import (
 from tests.reactive.virtual_time import VirtualLoop
 
 EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "30"))
-"""For a long run: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
+"""A long run sets more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 WORDS = st.sampled_from([None, "", "a", "b", "c", "d"])
 DELAYS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])
 
 
 class Unlucky(Exception):
-    """What a load fails with."""
+    """The error of a load that hypothesis lets fail."""
 
 
 @dataclass
 class Weather:
-    """What happens to whom: how long a load takes, whether it fails, how long it takes to stop."""
+    """How long each load takes, whether it fails, and how long it takes to stop when cancelled."""
 
     delays: dict[str, float] = field(default_factory=dict)
     unlucky: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class Weather:
 
 
 class ThreeCells(RuleBasedStateMachine):
-    """Inputs change, time passes, somebody asks again; at the end the scope is left."""
+    """Inputs change, time passes, cells are refreshed. At the end the scope closes."""
 
     scope: Scope
 
@@ -112,7 +112,7 @@ class ThreeCells(RuleBasedStateMachine):
         everything = computed(
             lambda: (self.left(), self.right(), [each.state for each in self.cells.values()])
         )
-        # Looks in the middle of every change, which is when something torn would show.
+        # The effect runs during each change, when a mix of old and new values would be visible.
         self.observer = Effect(lambda: self.glances.append(everything()))
 
     def do(self, work: Any) -> Any:
@@ -151,7 +151,8 @@ class ThreeCells(RuleBasedStateMachine):
     @precondition(lambda self: not self.scope.busy)
     @rule(words=st.sets(st.sampled_from(["first(b", "second(", "+c", "third("]), max_size=2))
     def change_luck(self, words: set[str]) -> None:
-        """Only between runs, and everybody is asked again: what is shown is then what would be."""
+        """Change which loads fail. It happens between runs, and each cell is refreshed, so that
+        the shown states agree with the new choice."""
         self.weather.unlucky = words
         for name in self.cells:
             self.do(self._refresh(name))
@@ -206,7 +207,7 @@ class ThreeCells(RuleBasedStateMachine):
         self._check(self.left(), self.right(), [each.state for each in self.cells.values()])
 
     def _check(self, left: str | None, right: str | None, states: list[CellState[str]]) -> None:
-        """Each state is one of the four, and says nothing of other inputs than those of now."""
+        """Each cell is idle, pending, done or failed, and its value is from the current inputs."""
         for state in states:
             shown = (state.pending, state.result is not None, state.error is not None)
             assert sum(shown) <= 1, state
@@ -226,7 +227,7 @@ class ThreeCells(RuleBasedStateMachine):
             assert (third.pending, third.result, third.error) == (False, None, None)
 
     def _expected(self) -> list[str]:
-        """What a settled graph shows, from the inputs alone."""
+        """What the settled graph must show, computed from the inputs."""
         left, right = self.left(), self.right()
         shown: list[str] = []
         made: str | None = left or None

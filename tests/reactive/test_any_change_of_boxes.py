@@ -1,4 +1,4 @@
-"""Boxes under changes at any time: none too many, none left, nothing of an old one shown."""
+"""Commands and images change at any time: no box too many, no box left over, no stale result."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from tests.reactive.fakes import Yard
 from tests.reactive.virtual_time import VirtualLoop
 
 EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "20"))
-"""For a long run: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
+"""A long run sets more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 COMMANDS = st.sampled_from([None, "", "a", "b", "c"])
 IMAGES = st.sampled_from([None, "python", "other"])
@@ -22,7 +22,7 @@ DELAYS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])
 
 
 class Boxes(RuleBasedStateMachine):
-    """Two commands in fresh boxes, two in one that stays."""
+    """Two commands run in a fresh box each, and two others in one box that stays."""
 
     @initialize()
     def open(self) -> None:
@@ -74,7 +74,7 @@ class Boxes(RuleBasedStateMachine):
 
     @rule()
     def mend(self) -> None:
-        """Where boxes can be had, everybody who is asked again gets what they want."""
+        """Once boxes can be made again, each refreshed cell gets its result."""
         self.yard.broken = False
         self.do(self._refresh())
         self.do(self.scope.settled())
@@ -131,7 +131,7 @@ class Boxes(RuleBasedStateMachine):
 
 
 class Named:
-    """A command with a name in front, and none where there is none: a `Readable` of our own."""
+    """A `Readable` that puts a name before a command, and is None while there is no command."""
 
     def __init__(self, command: Any, name: str) -> None:
         self._command = command

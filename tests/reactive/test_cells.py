@@ -1,4 +1,4 @@
-"""Cells: what they show, when they run, what becomes of what nobody wants any more."""
+"""Cells: what they show, when they run, and how they drop outdated results."""
 
 import threading
 from typing import Any
@@ -105,7 +105,7 @@ async def test_a_load_that_does_not_stop_at_once_is_waited_for_and_its_result_dr
     assert (most, at_work) == (1, 0)
 
 
-async def test_the_result_for_an_input_that_was_taken_back_is_dropped() -> None:
+async def test_the_error_of_a_load_whose_input_was_changed_back_is_dropped() -> None:
     item, tries = cell("soup"), 0
 
     async def sulk(item: str) -> str:

@@ -1,4 +1,4 @@
-"""The five programs under `examples/`, on real boxes and a server of our own."""
+"""The five programs under `examples/` run with real boxes and a server on loopback."""
 
 import io
 import tarfile
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.jail
 
 
 class Server(LoopbackServer):
-    """Serves what ``pages`` holds, by path."""
+    """Serves the bytes in ``pages`` by their path."""
 
     def __init__(self, pages: dict[str, bytes]) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ async def test_the_basic_runner_runs(resources: Resources) -> None:
         assert (await run.settled()).result.exit_code == 3
 
 
-async def test_basic_runner_in_a_chat(
+async def test_the_basic_runner_edits_its_message_in_a_chat(
     source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(tmp_path)

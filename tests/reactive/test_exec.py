@@ -110,7 +110,7 @@ async def test_files_are_written_before_and_read_after_a_command(resources: Reso
         assert (run.pending, run.result) == (False, None)
 
 
-async def test_the_content_of_a_file_is_never_read_as_its_kind(resources: Resources) -> None:
+async def test_the_content_of_a_file_is_not_mistaken_for_its_kind(resources: Resources) -> None:
     files = {"word": cell("json"), "bytes.bin": b"bytes", "text": "a text"}
     async with scope(resources):
         run = exec_("cat word bytes.bin text", files=files)

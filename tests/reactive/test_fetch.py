@@ -1,4 +1,4 @@
-"""Data from the network, within the operator's bounds."""
+"""Cells that fetch data from the network, within the limits that the operator set."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ PAGES = {
 
 
 class Pages(LoopbackServer):
-    """Answers what is in `PAGES`; ``/slow`` never."""
+    """Serves `PAGES`, and never answers ``/slow``."""
 
     def __init__(self) -> None:
         super().__init__()

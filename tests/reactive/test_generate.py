@@ -1,4 +1,4 @@
-"""A model's answer as a cell, and the tools that it calls on the way."""
+"""Cells that hold a model's answer, and the tools that the model calls for it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +49,7 @@ def calls(*made: tuple[str, Mapping[str, Any]], words: str = "") -> ScriptedAnsw
 
 
 class Bench:
-    """Tools that note what they were asked."""
+    """Makes tools that record their calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -194,7 +194,7 @@ async def test_after_a_change_no_further_tool_is_called() -> None:
     assert bench.asked == []
 
 
-async def test_tools_with_another_about_make_another_request() -> None:
+async def test_a_changed_description_of_the_tools_makes_a_new_request() -> None:
     bench, model = Bench(), ScriptedModel(echo)
     async with scope(Resources(model=model)):
         answer = generate_text("go", tools=bench.tools("look"))

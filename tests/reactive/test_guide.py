@@ -1,4 +1,4 @@
-"""What `docs/reactive.md` prints is what runs."""
+"""The code printed in `docs/reactive.md` runs."""
 
 import re
 import textwrap
@@ -29,7 +29,7 @@ PLUGIN, *SNIPPETS = BLOCKS
 
 
 def scripted(request: ChatRequest) -> ScriptedAnswer:
-    """Looks, and says what it saw."""
+    """Calls a tool first, and then answers with the number that the tool returned."""
     answers = [message for message in request.messages if message.role == "tool"]
     if not answers:
         look = {"command": "seq 3 > /tmp/p; wc -l < /tmp/p"}

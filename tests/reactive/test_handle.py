@@ -1,4 +1,4 @@
-"""Boxes that stay: commands, files and images of one place, and what a model may do in it."""
+"""Boxes that stay: their commands, files and images, and what a model may do in them."""
 
 import json
 
@@ -42,7 +42,7 @@ async def test_files_of_a_box_stay_between_commands(resources: Resources, source
     assert len(source.taken) == 2
 
 
-async def test_another_image_is_another_box(resources: Resources, source: Source) -> None:
+async def test_a_new_image_makes_a_new_box(resources: Resources, source: Source) -> None:
     image = cell("python")
     async with scope(resources):
         box = sandbox(image)

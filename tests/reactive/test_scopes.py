@@ -1,4 +1,4 @@
-"""Scopes: what was made in them ends with them."""
+"""When a scope ends, it closes the cells that were made in it."""
 
 import gc
 import weakref
@@ -91,7 +91,7 @@ async def test_cancelling_the_body_ends_the_scope_and_its_cells() -> None:
     assert calls.cancelled == ["soup"]
 
 
-async def test_a_value_that_outlives_a_scope_has_no_readers_left() -> None:
+async def test_a_value_that_outlives_a_scope_keeps_no_readers() -> None:
     item, left = cell("soup"), list[weakref.ref[Any]]()
     for _ in range(3):
         async with scope(NOTHING):

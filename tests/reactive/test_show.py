@@ -1,4 +1,4 @@
-"""A value on its whole way: cells, `ctx.show`, the outbox, the history and a platform."""
+"""A value travels from cells through `ctx.show` and the outbox to the history and a platform."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -35,7 +35,7 @@ def context(tmp_path: Path, outbox: Outbox) -> AgentCtx:
 
 
 async def count_down(ctx: AgentCtx, step_s: float = 0.02) -> None:
-    """What a tool may do: three steps, one after another, and a line about them."""
+    """Does what a tool may do: runs three steps and shows one line about them."""
 
     async def step(number: int) -> int:
         await anyio.sleep(step_s)
@@ -65,9 +65,7 @@ async def test_one_message_is_edited_as_the_value_changes(store: Store, tmp_path
     assert row.segments == (Text("3 left"),)
 
 
-async def test_where_messages_cannot_be_edited_one_is_sent_at_the_end(
-    store: Store, tmp_path: Path
-) -> None:
+async def test_without_editing_one_message_is_sent_at_the_end(store: Store, tmp_path: Path) -> None:
     adapter = FakeAdapter()
     async with Outbox(store, {"fake": adapter}, Broadcast(), DeliverySettings()) as outbox:
         await count_down(context(tmp_path, outbox))

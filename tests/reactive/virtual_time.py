@@ -1,4 +1,4 @@
-"""An event loop whose time does not pass: it jumps to whatever is next."""
+"""An event loop in virtual time: it does not wait, its clock jumps to the next timer."""
 
 import asyncio
 import selectors
@@ -19,7 +19,7 @@ class _Jumping(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """For what neither talks to others nor uses threads."""
+    """An event loop for code that uses no network and no threads."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -32,7 +32,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(play: Callable[[], Awaitable[T]]) -> T:
-    """Run to the end, waiting for nothing. What it leaves running is an error."""
+    """Run the coroutine to its end in virtual time. A task that still runs then is an error."""
     loop = VirtualLoop()
     try:
 

@@ -1,5 +1,5 @@
-"""What every `Speaker` must do. An implementation subclasses `SpeakerConformance` and gives it a
-fixture ``speaker``."""
+"""Tests that every `Speaker` must pass. The tests of an implementation subclass
+`SpeakerConformance` and define the fixture ``speaker``."""
 
 import io
 import wave
@@ -13,7 +13,7 @@ SENTENCE = "Good night, sleep well, and see you tomorrow."
 
 
 def check_sound(speech: Speech) -> None:
-    """The promise of `Speech`, by the standard library's own reader and by ours."""
+    """Check a `Speech` with the standard library's WAV reader and with `read_wav`."""
     with wave.open(io.BytesIO(speech.wav)) as file:
         assert file.getnchannels() == 1
         assert file.getsampwidth() == 2
@@ -26,7 +26,7 @@ def check_sound(speech: Speech) -> None:
 
 
 class SpeakerConformance:
-    async def test_a_sentence_is_heard(self, speaker: Speaker) -> None:
+    async def test_a_sentence_becomes_a_sound(self, speaker: Speaker) -> None:
         speech = await speaker.speak(SENTENCE)
         check_sound(speech)
         assert 1 < speech.seconds < 15
@@ -45,7 +45,7 @@ class SpeakerConformance:
         for voice in voices[:2]:
             check_sound(await speaker.speak("one two three", voice=voice.name))
 
-    async def test_an_unknown_voice_is_named(self, speaker: Speaker) -> None:
+    async def test_the_error_names_an_unknown_voice(self, speaker: Speaker) -> None:
         with pytest.raises(VoiceUnknown, match="klingon"):
             await speaker.speak("hello", voice="klingon")
 
@@ -56,7 +56,7 @@ class SpeakerConformance:
         with pytest.raises(TextUnspeakable, match="nothing to speak"):
             await speaker.speak(text)
 
-    async def test_too_much_to_say_is_an_error(self, speaker: Speaker) -> None:
+    async def test_a_text_over_2000_characters_is_an_error(self, speaker: Speaker) -> None:
         with pytest.raises(TextUnspeakable, match=r"2,?001"):
             await speaker.speak("a" * 2001)
 
@@ -71,10 +71,12 @@ class SpeakerConformance:
             "one\n\n\ntwo",
         ],
     )
-    async def test_what_people_write_is_spoken(self, speaker: Speaker, text: str) -> None:
+    async def test_text_with_unusual_characters_is_spoken(
+        self, speaker: Speaker, text: str
+    ) -> None:
         check_sound(await speaker.speak(text))
 
-    async def test_it_goes_on_after_an_error(self, speaker: Speaker) -> None:
+    async def test_the_engine_works_after_an_error(self, speaker: Speaker) -> None:
         with pytest.raises(VoiceUnknown):
             await speaker.speak("hello", voice="no such voice")
         check_sound(await speaker.speak("hello"))

@@ -1,4 +1,4 @@
-"""A `Transcriber` that says what it was told to; it passes the conformance suite."""
+"""A fake `Transcriber` that returns a fixed text. It passes the conformance suite."""
 
 import anyio
 
@@ -7,8 +7,8 @@ from nekro_core.speech.speaker import SoundUnusable, Transcript
 
 
 class FakeTranscriber:
-    """Says ``text`` of any sound that is not silent. ``go`` may hold it up, ``heard`` is what it
-    was given."""
+    """Returns ``text`` for any sound that is not silent, once ``go`` is set. ``heard`` lists the
+    sounds that it received."""
 
     name = "fake"
 

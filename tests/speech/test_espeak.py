@@ -1,4 +1,4 @@
-"""espeak-ng, as installed."""
+"""The speaker for espeak-ng, with the installed library."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ class TestEspeak(SpeakerConformance):
         ("你好 hello 42", "cmn"),
     ],
 )
-async def test_the_texts_language_chooses_the_voice(speaker, text: str, voice: str) -> None:
+async def test_the_language_of_the_text_selects_the_voice(speaker, text: str, voice: str) -> None:
     speech = await speaker.speak(text)
     assert speech.voice == voice
     check_sound(speech)
@@ -57,23 +57,23 @@ async def test_the_texts_language_chooses_the_voice(speaker, text: str, voice: s
         ("en-us+f3", "en-us+f3"),
     ],
 )
-async def test_a_voice_is_asked_for_by_its_language(speaker, asked: str, voice: str) -> None:
+async def test_a_voice_is_found_by_its_language(speaker, asked: str, voice: str) -> None:
     assert (await speaker.speak("one two", voice=asked)).voice == voice
 
 
-async def test_a_variant_that_there_is_not(speaker) -> None:
+async def test_an_unknown_voice_variant_is_an_error(speaker) -> None:
     with pytest.raises(VoiceUnknown, match="en-us"):
         await speaker.speak("hello", voice="en-us+nobody")
 
 
-async def test_the_operators_voice_speaks_its_own_language_alone() -> None:
+async def test_the_configured_voice_is_used_only_for_its_own_language() -> None:
     speaker = EspeakSpeaker(voice="en-us+f3")
     assert (await speaker.speak("hello")).voice == "en-us+f3"
     assert (await speaker.speak("你好")).voice == "cmn"
     await speaker.aclose()
 
 
-async def test_kanji_take_as_long_as_their_reading_and_are_not_spelled(speaker) -> None:
+async def test_kanji_are_spoken_as_long_as_their_reading_in_kana(speaker) -> None:
     kanji = await speaker.speak("東京へ行きました")
     kana = await speaker.speak("とうきょうえ いきました")
     assert kanji.seconds == pytest.approx(kana.seconds, rel=0.35)
@@ -85,14 +85,14 @@ async def test_an_engine_that_is_killed_is_started_again(speaker) -> None:
     check_sound(await speaker.speak("hello again"))
 
 
-async def test_a_cancelled_sentence_does_not_answer_the_next(speaker) -> None:
+async def test_the_sound_of_a_cancelled_sentence_is_not_returned_for_the_next(speaker) -> None:
     with anyio.move_on_after(0.02):
         await speaker.speak("word " * 400)
     speech = await speaker.speak("hello")
     assert speech.seconds < 2
 
 
-async def test_many_speak_at_once(speaker) -> None:
+async def test_many_sentences_are_spoken_at_once(speaker) -> None:
     lengths: dict[str, float] = {}
 
     async def one(text: str) -> None:
@@ -104,7 +104,7 @@ async def test_many_speak_at_once(speaker) -> None:
     assert sorted(lengths, key=len) == sorted(lengths, key=lambda text: lengths[text])
 
 
-async def test_no_process_before_the_first_word_and_none_after_closing() -> None:
+async def test_the_process_starts_with_the_first_sentence_and_ends_when_closed() -> None:
     speaker = EspeakSpeaker()
     assert speaker._worker.pid is None
     await speaker.speak(SENTENCE)

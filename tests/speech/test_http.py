@@ -1,4 +1,4 @@
-"""A voice behind an OpenAI-style address, against a peer that hums."""
+"""The speaker for OpenAI's speech protocol, against a fake server that returns a hum."""
 
 import pytest
 
@@ -24,7 +24,7 @@ class TestHttp(SpeakerConformance):
             await speaker.aclose()
 
 
-async def test_a_request_on_the_wire() -> None:
+async def test_the_http_request_has_this_form() -> None:
     async with SpeechServer() as server:
         speaker = HttpSpeaker(settings(server.base_url, model="hum-1", voice="echo"))
         check_sound(await speaker.speak("你好", speed=1.5))
@@ -50,7 +50,7 @@ async def test_a_request_on_the_wire() -> None:
         ((200, b""), "did not send a WAV file"),
     ],
 )
-async def test_what_is_no_sound_is_an_error(answer, says: str) -> None:
+async def test_an_answer_without_a_sound_is_an_error(answer, says: str) -> None:
     async with SpeechServer((answer,)) as server:
         speaker = HttpSpeaker(settings(server.base_url))
         with pytest.raises(EngineUnavailable, match=says) as raised:
@@ -59,7 +59,7 @@ async def test_what_is_no_sound_is_an_error(answer, says: str) -> None:
     assert KEY not in str(raised.value)
 
 
-async def test_nobody_is_there() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with SpeechServer() as server:
         address = server.base_url
     speaker = HttpSpeaker(settings(address))

@@ -1,4 +1,4 @@
-"""An transcriber behind an OpenAI-style address, against a peer that hears tones."""
+"""The transcriber for OpenAI's protocol, against a fake server that recognizes tones."""
 
 import pytest
 from pydantic import ValidationError
@@ -39,7 +39,7 @@ class TestFake(TranscriberConformance):
         return FakeTranscriber()
 
 
-async def test_a_request_on_the_wire(sound: bytes) -> None:
+async def test_the_http_request_has_this_form(sound: bytes) -> None:
     async with TranscriptionServer() as server:
         transcriber = HttpTranscriber(
             settings(server.base_url, model="transcriber-1", language="zh")
@@ -78,7 +78,7 @@ async def test_a_request_on_the_wire(sound: bytes) -> None:
         ((200, b" " * 2_000_000), EngineUnavailable, "bytes of answer"),
     ],
 )
-async def test_answers_that_are_no_transcript(
+async def test_an_answer_without_a_transcript_is_an_error(
     sound: bytes, answer: tuple[int, bytes], kind: type[Exception], words: str
 ) -> None:
     async with TranscriptionServer((answer,)) as server:
@@ -89,14 +89,14 @@ async def test_answers_that_are_no_transcript(
     assert KEY not in str(caught.value)
 
 
-async def test_nobody_there(sound: bytes) -> None:
+async def test_an_unreachable_server_is_an_error(sound: bytes) -> None:
     transcriber = HttpTranscriber(settings("http://127.0.0.1:9/v1"))
     with pytest.raises(EngineUnavailable, match=r"127\.0\.0\.1 does not answer"):
         await transcriber.transcribe(sound)
     await transcriber.aclose()
 
 
-async def test_a_transcript_without_end_is_cut(sound: bytes) -> None:
+async def test_a_very_long_transcript_is_cut(sound: bytes) -> None:
     endless = b'{"text": "' + b"a" * 500_000 + b'"}'
     async with TranscriptionServer(((200, endless),)) as server:
         transcriber = HttpTranscriber(settings(server.base_url))
@@ -104,7 +104,7 @@ async def test_a_transcript_without_end_is_cut(sound: bytes) -> None:
         await transcriber.aclose()
 
 
-def test_it_is_there_once_it_has_an_address() -> None:
+def test_a_transcriber_is_opened_only_if_an_address_is_set() -> None:
     assert open_transcriber(TranscriberSettings()) is None
     assert open_transcriber(settings("https://api.example.com/v1")) is not None
     with pytest.raises(ValidationError, match="base_url"):

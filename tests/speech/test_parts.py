@@ -1,4 +1,4 @@
-"""The parts that engines share: settings, texts, readings, WAV files."""
+"""The parts that voice engines share: settings, text cleaning, Japanese readings, WAV files."""
 
 import struct
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ from nekro_core.speech.wav import NotWav, PcmSound, read_wav, write_wav
         (SpeechSettings(engine="http", base_url="http://127.0.0.1:1/v1"), "http"),
     ],
 )
-async def test_settings_choose_the_engine(settings: SpeechSettings, name: str) -> None:
+async def test_the_settings_select_the_engine(settings: SpeechSettings, name: str) -> None:
     speaker = open_speaker(settings)
     assert speaker.name == name
     await speaker.aclose()
@@ -38,7 +38,7 @@ def test_an_http_engine_needs_an_address() -> None:
 
 
 @pytest.mark.skipif(find_spec("edge_tts") is not None, reason="edge-tts is installed")
-async def test_without_edge_tts_the_remedy_is_named() -> None:
+async def test_the_error_says_how_to_install_edge_tts() -> None:
     with pytest.raises(EngineUnavailable, match=r"pip install 'nekro-core\[edge\]'"):
         await EdgeSpeaker().speak("hello")
 
@@ -54,7 +54,7 @@ async def test_without_edge_tts_the_remedy_is_named() -> None:
         ("zero\u200bwidth", "zero width"),
     ],
 )
-def test_what_is_left_to_speak(text: str, clean: str) -> None:
+def test_markup_and_emoji_are_removed_from_the_text(text: str, clean: str) -> None:
     assert clean_text(text) == clean
 
 
@@ -79,7 +79,7 @@ def test_any_text_is_cleaned_or_refused(text: str) -> None:
         ("おやすみなさい", "オヤスミナサイ"),
     ],
 )
-def test_japanese_is_read_as_it_is_spoken(text: str, kana: str) -> None:
+def test_japanese_is_converted_to_its_spoken_kana(text: str, kana: str) -> None:
     assert to_kana(text).replace(" ", "") == kana.replace(" ", "")
 
 
@@ -103,13 +103,13 @@ def test_numbers_are_read_in_japanese(digits: str, kanji: str) -> None:
 
 
 @given(st.binary(max_size=400), st.integers(8_000, 48_000))
-def test_sound_survives_its_file(pcm: bytes, rate: int) -> None:
+def test_a_written_wav_file_is_read_back_unchanged(pcm: bytes, rate: int) -> None:
     even = pcm[: len(pcm) // 2 * 2]
     assert read_wav(write_wav(PcmSound(pcm, rate))) == PcmSound(even, rate)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_sound_or_refused(data: bytes) -> None:
+def test_any_bytes_are_parsed_as_a_sound_or_refused(data: bytes) -> None:
     for candidate in (data, b"RIFF\0\0\0\0WAVE" + data, b"RIFF\0\0\0\0WAVEfmt " + data):
         try:
             read_wav(candidate)
@@ -117,20 +117,20 @@ def test_any_bytes_are_a_sound_or_refused(data: bytes) -> None:
             continue
 
 
-def test_headers_of_streamed_files_are_not_believed() -> None:
+def test_a_wrong_size_in_a_wav_header_is_ignored() -> None:
     whole = write_wav(PcmSound(b"\1\2" * 10, 8_000))
     for size in (0, 0xFFFFFFFF, 1_000_000):
         assert read_wav(whole[:40] + struct.pack("<I", size) + whole[44:]).pcm == b"\1\2" * 10
 
 
-def test_two_channels_become_one() -> None:
+def test_two_channels_are_mixed_to_one() -> None:
     data = struct.pack("<4h", 100, 300, -100, -300)
     head = write_wav(PcmSound(data, 8_000))
     stereo = head[:22] + struct.pack("<HIIHH", 2, 8_000, 32_000, 4, 16) + head[36:]
     assert read_wav(stereo) == PcmSound(struct.pack("<2h", 200, -200), 8_000)
 
 
-def test_other_formats_are_named() -> None:
+def test_the_error_names_an_unsupported_wav_format() -> None:
     head = write_wav(PcmSound(b"\0\0", 8_000))
     floats = head[:20] + struct.pack("<H", 3) + head[22:]
     with pytest.raises(NotWav, match="format 3"):

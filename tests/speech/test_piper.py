@@ -1,4 +1,4 @@
-"""Piper with its English voice, where installed."""
+"""The speaker for Piper with its English voice; skipped where Piper is not installed."""
 
 from importlib.util import find_spec
 
@@ -27,13 +27,13 @@ class TestPiper(SpeakerConformance):
 
 
 @needs_piper
-async def test_it_has_no_chinese(speaker) -> None:
+async def test_piper_refuses_chinese(speaker) -> None:
     with pytest.raises(VoiceUnknown, match="no voice for zh"):
         await speaker.speak("你好")
 
 
 @needs_piper
-async def test_espeak_speaks_what_piper_cannot(speaker) -> None:
+async def test_espeak_speaks_the_languages_that_piper_cannot(speaker) -> None:
     chain = FallbackSpeaker((speaker, EspeakSpeaker()))
     english, chinese = await chain.speak("hello"), await chain.speak("你好")
     assert (english.voice, chinese.voice) == ("en_US-joe-medium", "cmn")
@@ -43,6 +43,6 @@ async def test_espeak_speaks_what_piper_cannot(speaker) -> None:
 
 
 @pytest.mark.skipif(find_spec("piper") is not None, reason="piper is installed")
-async def test_without_piper_the_remedy_is_named() -> None:
+async def test_the_error_says_how_to_install_piper() -> None:
     with pytest.raises(EngineUnavailable, match="pip install"):
         await PiperSpeaker().speak("hello")

@@ -1,5 +1,6 @@
-"""What every `Transcriber` must do. An implementation subclasses `TranscriberConformance` and gives
-it a fixture ``transcriber``, and ``sound`` in which something can be heard."""
+"""Tests that every `Transcriber` must pass. The tests of an implementation subclass
+`TranscriberConformance` and define the fixtures ``transcriber`` and ``sound``, a sound with words
+or a tone."""
 
 import anyio
 import pytest
@@ -15,11 +16,15 @@ class TranscriberConformance:
         assert transcript.text == transcript.text.strip()
         assert isinstance(transcript.language, str)
 
-    async def test_silence_is_no_words(self, transcriber: Transcriber, sound: bytes) -> None:
+    async def test_silence_becomes_an_empty_transcript(
+        self, transcriber: Transcriber, sound: bytes
+    ) -> None:
         silence = write_wav(PcmSound(bytes(32_000), 16_000))
         assert (await transcriber.transcribe(silence)).text == ""
 
-    async def test_several_at_once(self, transcriber: Transcriber, sound: bytes) -> None:
+    async def test_several_sounds_are_transcribed_at_once(
+        self, transcriber: Transcriber, sound: bytes
+    ) -> None:
         texts: list[str] = []
 
         async def hear() -> None:
@@ -39,19 +44,23 @@ class TranscriberConformance:
             pytest.param(b"RIFF\x04\0\0\0WAVE", id="a WAV without sound"),
         ],
     )
-    async def test_what_is_no_sound(
+    async def test_a_file_without_sound_is_an_error(
         self, transcriber: Transcriber, sound: bytes, broken: bytes
     ) -> None:
         with pytest.raises(SoundUnusable):
             await transcriber.transcribe(broken)
-        # It is well for the next.
+        # The transcriber still works.
         assert (await transcriber.transcribe(sound)).text
 
-    async def test_too_much_sound(self, transcriber: Transcriber, sound: bytes) -> None:
+    async def test_a_sound_that_is_too_large_is_an_error(
+        self, transcriber: Transcriber, sound: bytes
+    ) -> None:
         long = write_wav(PcmSound(bytes(26 * 1024 * 1024), read_wav(sound).rate))
         with pytest.raises(SoundUnusable):
             await transcriber.transcribe(long)
 
-    async def test_it_may_be_closed_unused_and_twice(self, transcriber: Transcriber) -> None:
+    async def test_a_transcriber_may_be_closed_unused_and_twice(
+        self, transcriber: Transcriber
+    ) -> None:
         await transcriber.aclose()
         await transcriber.aclose()

@@ -11,7 +11,7 @@ from tests.peers.postgres import PostgresServer
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that a test sets."""
 
     def __init__(self, now: float = 1_000.0) -> None:
         self.now = now
@@ -37,7 +37,7 @@ async def postgres_url(postgres: PostgresServer) -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Each test once on a SQLite file and, in ``make long``, once on PostgreSQL."""
+    """Runs each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path}/nekro.sqlite3"
     return await request.getfixturevalue("postgres").database()
@@ -68,7 +68,7 @@ def record(store: Store, text: str = "hello", *, key: ChatKey = GROUP, **fields:
 async def say(
     store: Store, text: str = "hello", *, key: ChatKey = GROUP, **fields: object
 ) -> Record:
-    """Store a message as the inbox would."""
+    """Store a message as the inbox does."""
     said = record(store, text, key=key, **fields)
     unique = said.message_id or None
     await store.messages.add(said, unique_id=unique, before=store.chats.seen(key))

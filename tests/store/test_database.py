@@ -1,4 +1,4 @@
-"""The database itself: locked, full, left in the middle of something."""
+"""The database while it is locked or full, and when its owner is cancelled."""
 
 import asyncio
 import sqlite3
@@ -20,7 +20,7 @@ from nekro_core.store import (
 from .conftest import GROUP, say
 
 
-async def test_stores_in_one_process_do_not_meet(tmp_path: Path) -> None:
+async def test_stores_in_one_process_share_no_data(tmp_path: Path) -> None:
     async with (
         Store.open(f"sqlite://{tmp_path}/a.sqlite3") as a,
         Store.open(f"sqlite://{tmp_path}/b.sqlite3") as b,
@@ -30,7 +30,7 @@ async def test_stores_in_one_process_do_not_meet(tmp_path: Path) -> None:
         assert (await a.plugin_data.get("p"), await b.plugin_data.get("p")) == ("a", "b")
 
 
-async def test_a_bad_write_does_not_cost_its_neighbours(store: Store) -> None:
+async def test_a_failing_write_does_not_fail_other_writes_of_its_batch(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
     step = Step(position=0, reply="")
     results = await asyncio.gather(
@@ -44,7 +44,7 @@ async def test_a_bad_write_does_not_cost_its_neighbours(store: Store) -> None:
     assert await store.plugin_data.get("p", store_key="2") == "2"
 
 
-async def test_a_locked_database_is_said_and_nothing_half_written(
+async def test_a_locked_database_is_an_error_and_nothing_is_half_written(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     quick = StoreSettings(busy_timeout_s=0.05)
@@ -62,12 +62,12 @@ async def test_a_locked_database_is_said_and_nothing_half_written(
         assert len(await store.messages.newest(GROUP, 10)) == 1
 
 
-async def test_a_full_disk_is_said_and_goes_on_when_there_is_room(
+async def test_a_full_disk_is_an_error_until_there_is_space_again(
     sqlite_url: str, tmp_path: Path
 ) -> None:
     async with Store.open(sqlite_url) as store:
         await say(store)
-        full = "PRAGMA max_page_count = 1"  # SQLite's own way to run out of room.
+        full = "PRAGMA max_page_count = 1"  # SQLite then reports a full disk.
         await store.plugin_data._database.read(full)
         with pytest.raises(StoreUnavailable, match="free space on the disk"):
             await store.plugin_data.set("p", "x" * 1_000_000)
@@ -76,7 +76,7 @@ async def test_a_full_disk_is_said_and_goes_on_when_there_is_room(
         assert await store.plugin_data.set("p", "x" * 1_000_000) == 0
 
 
-async def test_what_is_in_line_is_written_at_the_end(url: str) -> None:
+async def test_queued_writes_are_written_when_the_store_closes(url: str) -> None:
     async with Store.open(url) as store:
         for _ in range(100):
             await asyncio.wait({asyncio.ensure_future(_hand_in(store))}, timeout=0)
@@ -91,13 +91,13 @@ async def _hand_in(store: Store) -> None:
     await say(store)
 
 
-async def test_an_error_of_the_body_comes_out_as_itself(url: str) -> None:
+async def test_an_error_in_the_block_is_not_wrapped_in_a_group(url: str) -> None:
     with pytest.raises(KeyError):
         async with Store.open(url):
             raise KeyError("mine")
 
 
-async def test_last_words_are_written_though_the_owner_is_cancelled(url: str) -> None:
+async def test_a_write_of_a_cancelled_owner_is_stored_before_the_store_closes(url: str) -> None:
     with anyio.CancelScope() as scope:
         async with Store.open(url) as store:
             scope.cancel()
@@ -111,15 +111,15 @@ async def test_last_words_are_written_though_the_owner_is_cancelled(url: str) ->
         assert len(await store.messages.newest(GROUP, 10)) == 1
 
 
-async def test_a_cancelled_opening_leaves_nothing_open(sqlite_url: str) -> None:
-    """A connection that is not closed keeps its thread, and so the process, alive."""
+async def test_a_cancelled_opening_leaves_no_connection_open(sqlite_url: str) -> None:
+    """An open connection has a thread, which would keep the process alive."""
     before = connection_threads()
     with anyio.CancelScope() as scope:
         scope.cancel()
         async with Store.open(sqlite_url):
             raise AssertionError("it was opened")
     assert scope.cancelled_caught
-    # A closed connection's thread is about to end, and nobody waits for it.
+    # The thread of a closed connection ends a moment later, and closing does not wait for it.
     left = connection_threads() - before
     for thread in left:
         thread.join(10)

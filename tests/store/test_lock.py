@@ -1,4 +1,4 @@
-"""One process a data folder."""
+"""Only one process may use a data folder."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ with DataFolderLock(pathlib.Path(sys.argv[1])):
 """
 
 
-def test_a_second_start_is_told_who_holds_the_folder(tmp_path: Path) -> None:
+def test_a_second_start_is_refused_with_the_process_id_of_the_first(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)],
@@ -34,12 +34,12 @@ def test_a_second_start_is_told_who_holds_the_folder(tmp_path: Path) -> None:
         assert caught.value.pid == other.pid
         assert caught.value.since is not None
         other.kill()
-    # The kernel let go of it.
+    # The kernel released the lock of the killed process.
     with DataFolderLock(folder, clock=lambda: 5.0):
         assert f'"pid": {os.getpid()}' in (folder / "nekro.lock").read_text()
 
 
-def test_a_lock_whose_owner_has_not_written_its_name_is_respected(tmp_path: Path) -> None:
+def test_a_lock_without_the_name_of_its_owner_is_respected(tmp_path: Path) -> None:
     with DataFolderLock(tmp_path):
         (tmp_path / "nekro.lock").write_text("")
         with pytest.raises(DataFolderInUse, match="another process"):
@@ -63,8 +63,8 @@ with DataFolderLock(pathlib.Path(sys.argv[1])):
 """
 
 
-def test_what_a_killed_owner_was_just_starting_is_waited_for(tmp_path: Path) -> None:
-    """It has the owner's open files until it becomes another program."""
+def test_a_start_waits_for_a_child_that_still_holds_a_killed_owners_lock(tmp_path: Path) -> None:
+    """Between fork and exec, the child has the owner's open files, and so its lock."""
     with subprocess.Popen(
         [sys.executable, "-c", LEAVE_A_CHILD, str(tmp_path)],
         stdin=subprocess.PIPE,

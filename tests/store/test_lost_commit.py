@@ -1,4 +1,4 @@
-"""A connection that is lost in the middle of a commit: nothing is lost, and nothing done twice."""
+"""The connection breaks in the middle of a commit. No write is lost, and none is done twice."""
 
 import re
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from .conftest import GROUP, say
 pytestmark = [pytest.mark.long]
 
 MOMENTS = {"before the server has it": b"COMMIT;", "after the server has done it": b"COMMIT\0"}
-"""What the client says, and what the server answers."""
+"""The connection breaks before the client's COMMIT or before the server's answer to it."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def store(postgres_url: str, line: Line) -> AsyncIterator[Store]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_what_must_not_be_done_twice_is_done_once(
+async def test_a_counter_is_increased_once_although_the_commit_was_lost(
     store: Store, line: Line, moment: str
 ) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
@@ -46,7 +46,7 @@ async def test_what_must_not_be_done_twice_is_done_once(
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_many_messages_are_each_stored_once_and_told_so(
+async def test_many_messages_are_each_stored_once_although_commits_were_lost(
     store: Store, line: Line, moment: str
 ) -> None:
     for number in range(5):
@@ -60,7 +60,7 @@ async def test_many_messages_are_each_stored_once_and_told_so(
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-async def test_a_write_that_changes_nothing_is_over_either_way(
+async def test_a_write_that_changes_no_row_returns_although_the_commit_was_lost(
     store: Store, line: Line, moment: str
 ) -> None:
     line.ends_before = MOMENTS[moment]

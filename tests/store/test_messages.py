@@ -1,4 +1,4 @@
-"""The history: what is kept of each message, in which order, and what is the same one."""
+"""The history: which fields of a message are stored, their order, and how duplicates are found."""
 
 import asyncio
 import sqlite3
@@ -54,7 +54,7 @@ async def test_a_platform_id_is_stored_once_in_an_instance(store: Store) -> None
     assert (await store.messages.add(elsewhere, unique_id="7"))[-1]
 
 
-async def test_numbers_are_never_given_again(sqlite_url: str, tmp_path: Path) -> None:
+async def test_sequence_numbers_are_never_reused(sqlite_url: str, tmp_path: Path) -> None:
     async with Store.open(sqlite_url) as store:
         last = [await say(store) for _ in range(5)][-1]
     with closing(sqlite3.connect(tmp_path / "nekro.sqlite3")) as database, database:
@@ -63,7 +63,7 @@ async def test_numbers_are_never_given_again(sqlite_url: str, tmp_path: Path) ->
         assert store.messages.reserve() > last.seq
 
 
-async def test_those_who_listen_hear_in_the_order_of_the_calls(store: Store) -> None:
+async def test_callbacks_run_in_the_order_of_the_calls(store: Store) -> None:
     received: list[Record] = []
     records = [record(store, str(number)) for number in range(500)]
     async with anyio.create_task_group() as tasks:
@@ -76,7 +76,7 @@ async def _add(store: Store, each: Record, received: list[Record]) -> None:
     await store.messages.add(each, unique_id=None, stored=received.append)
 
 
-async def test_a_cancelled_writer_is_stored_and_heard_all_the_same(store: Store) -> None:
+async def test_a_record_of_a_cancelled_caller_is_stored_and_its_callback_runs(store: Store) -> None:
     received: list[Record] = []
     with anyio.CancelScope() as scope:
         scope.cancel()
@@ -86,7 +86,7 @@ async def test_a_cancelled_writer_is_stored_and_heard_all_the_same(store: Store)
     assert len(await store.messages.newest(GROUP, 10)) == 2
 
 
-async def test_recall_marks_once(store: Store) -> None:
+async def test_recall_marks_a_record_once(store: Store) -> None:
     await say(store, message_id="m1")
     found = await store.messages.recall(GROUP, "m1")
     assert found is not None
@@ -96,7 +96,7 @@ async def test_recall_marks_once(store: Store) -> None:
     assert await store.messages.recall(GROUP, "") is None
 
 
-async def test_an_id_longer_than_any_column_is_known_again(store: Store) -> None:
+async def test_a_record_with_a_very_long_message_id_is_found(store: Store) -> None:
     long = "x" * 5000
     said = record(store, message_id=long)
     await store.messages.add(said, unique_id=unique_id_of(long))
@@ -107,9 +107,9 @@ async def test_an_id_longer_than_any_column_is_known_again(store: Store) -> None
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-async def test_any_text_can_be_kept(store: Store, text: str) -> None:
+async def test_any_text_can_be_stored(store: Store, text: str) -> None:
     await store.plugin_data.set("p", text, store_key="k")
     kept = await store.plugin_data.get("p", store_key="k")
     if store.plugin_data._database.dialect == "postgres":
-        text = text.replace("\0", "\ufffd")  # It knows no such character.
+        text = text.replace("\0", "\ufffd")  # PostgreSQL cannot store NUL.
     assert kept == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""A person is forgotten: in every table, on every database; and no table is forgotten here."""
+"""A person is erased from every table of every database. Each table must be listed here."""
 
 import json
 from dataclasses import replace
@@ -47,12 +47,12 @@ WHAT_BECOMES = {
     "waiting": "theirs deleted, the id blacked out elsewhere",
     "tortoise_migrations": "no person's",
 }
-"""Whoever adds a table says here, and in `nekro_core.store.person_eraser`, what becomes of a
-person."""
+"""What erasing a person does to each table. A new table needs a line here and a rule in
+`nekro_core.store.person_eraser`."""
 
 
 async def tables(store: Store) -> list[str]:
-    """Every table that there is."""
+    """The names of all tables of the database."""
     database = store.erasing._database
     if database.dialect == "sqlite":
         sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
@@ -94,7 +94,7 @@ async def add(store: Store, record: Record) -> Record:
 
 
 async def a_turn(store: Store, chat: ChatKey, user: str, run: str, words: str) -> None:
-    """Everything that a turn leaves."""
+    """Store all rows that a turn writes."""
     turn = await store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
     await store.runs.begin(run, chat, turn_id=turn.turn_id, code=f"say({words!r})")
     call = ToolCall(position=0, name="say", arguments=words, outcome="ok", started=1.0, seconds=0.1)
@@ -280,7 +280,7 @@ def test_an_id_inside_a_text_is_redacted(before: str, after: str) -> None:
         ([{"user": "lin", "x": 1}, {"user": "mei"}], [{"user": "mei"}]),
         (["lin", "mei"], ["mei"]),
         ({"a": {"fake:lin": 1, "b": 2}}, {"a": {"b": 2}}),
-        ("lin wrote a line", "lin wrote a line"),  # too short to be an id for certain
+        ("lin wrote a line", "lin wrote a line"),  # too short to be surely an id
         ([1, 2], [1, 2]),
     ],
 )

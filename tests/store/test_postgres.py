@@ -1,4 +1,4 @@
-"""What only a server can do to us: be away, be somebody else's, be restarted under our feet."""
+"""Faults that only a database server has: it is stopped, restarted, or in use by another bot."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ anyio.run(main)
 # ---- who may have it
 
 
-async def test_a_second_bot_is_told_who_has_the_database(postgres_url: str) -> None:
+async def test_a_second_bot_is_refused_with_the_process_id_of_the_first(postgres_url: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, postgres_url], stdout=subprocess.PIPE, text=True
     ) as other:
@@ -50,15 +50,15 @@ async def test_a_second_bot_is_told_who_has_the_database(postgres_url: str) -> N
                     pass
         finally:
             other.kill()
-    # The server saw it die; the next start may have to wait a moment for that.
+    # The server notices the death a moment later, and the next start waits for that.
     async with Store.open(postgres_url) as store:
         await say(store)
 
 
-async def test_who_lost_the_database_to_another_writes_no_more(
+async def test_a_bot_that_lost_its_lock_to_another_bot_writes_no_more(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
-    """As after a network that was cut: the server gave the lock to the next bot meanwhile."""
+    """After a network failure, the server may have given the lock to another bot."""
     async with Store.open(postgres_url, QUICK) as first:
         await say(first, "mine")
         database = first.plugin_data._database
@@ -85,7 +85,7 @@ async def test_who_lost_the_database_to_another_writes_no_more(
         ("psycopg://nekro:only-for-tests@{at}/postgres", "expected sqlite:// or asyncpg://"),
     ],
 )
-async def test_a_server_that_cannot_be_used_is_explained(
+async def test_the_error_says_why_a_server_cannot_be_used(
     postgres: PostgresServer, bad: str, said: str
 ) -> None:
     with pytest.raises(StoreUnavailable, match=said) as caught:
@@ -94,7 +94,7 @@ async def test_a_server_that_cannot_be_used_is_explained(
     assert "only-for-tests" not in str(caught.value)
 
 
-async def test_a_restarted_server_costs_nothing(
+async def test_a_restart_of_the_server_loses_no_write(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
     async with Store.open(postgres_url) as store:
@@ -108,7 +108,7 @@ async def test_a_restarted_server_costs_nothing(
         assert len(await store.messages.newest(GROUP, 10)) == 3
 
 
-async def test_while_the_server_is_away_that_is_said(
+async def test_writes_fail_with_a_reason_while_the_server_is_stopped(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
     patient = StoreSettings(busy_timeout_s=3)
@@ -118,7 +118,7 @@ async def test_while_the_server_is_away_that_is_said(
         try:
             with pytest.raises(StoreUnavailable, match="no server answers there"):
                 await say(store, "lost")
-            # It is not waited for again, message by message.
+            # The next writes do not wait for the whole timeout again.
             began = anyio.current_time()
             for _ in range(5):
                 with pytest.raises(StoreUnavailable):
@@ -132,7 +132,7 @@ async def test_while_the_server_is_away_that_is_said(
         assert len(await store.messages.newest(GROUP, 10)) == 2
 
 
-async def test_a_locked_table_is_said_and_nothing_half_written(
+async def test_a_locked_table_is_an_error_and_nothing_is_half_written(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
     async with Store.open(postgres_url, QUICK) as store:
@@ -152,7 +152,9 @@ async def test_a_locked_table_is_said_and_nothing_half_written(
 # ---- numbers and tables
 
 
-async def test_numbers_are_never_given_again(postgres: PostgresServer, postgres_url: str) -> None:
+async def test_sequence_numbers_are_never_reused(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
     async with Store.open(postgres_url) as store:
         last = [await say(store) for _ in range(5)][-1]
     await postgres.run("DELETE FROM messages", url=postgres_url)
@@ -161,7 +163,7 @@ async def test_numbers_are_never_given_again(postgres: PostgresServer, postgres_
 
 
 async def schema(postgres: PostgresServer, url: str) -> set[str]:
-    """Every column and every index, as the server spells them."""
+    """Every column and every index, in the server's notation."""
     columns = await postgres.run(
         "SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, "
         "character_maximum_length) FROM information_schema.columns "

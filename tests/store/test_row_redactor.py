@@ -1,4 +1,4 @@
-"""A person is forgotten row by row: what goes, what is emptied, and what of others stays."""
+"""A person is erased row by row: some rows are deleted, some emptied, and others' rows stay."""
 
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def private(user: str) -> ChatKey:
 
 
 async def rows(store: Store, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """A table's rows, as far as these columns go."""
+    """These columns of all rows of a table."""
     found = await store.erasing._database.read(f"SELECT {', '.join(columns)} FROM {table}")
     return sorted(tuple(row[column] for column in columns) for row in found)
 
@@ -59,7 +59,7 @@ async def count(store: Store, table: str) -> int:
 
 
 async def said(store: Store, chat: ChatKey, user: str, words: str = "hi", **more: Any) -> Record:
-    """A message, and the rows that come with it."""
+    """Store a message and the rows that belong to it."""
     known: dict[str, Any] = {"author": Author.PERSON, "segments": (Text(words),)} | more
     record = Record(
         seq=store.messages.reserve(),
@@ -88,7 +88,7 @@ async def sent(store: Store, chat: ChatKey, run: str, segments: Segments) -> Non
 
 
 async def traces_of_a_turn(store: Store, chat: ChatKey, user: str, run: str) -> None:
-    """A row of everything that a turn may leave, and what is kept under the person's id."""
+    """Store a row in each table that a turn writes, and plugin data under the person's id."""
     turn = await store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
     await store.runs.begin(run, chat, turn_id=turn.turn_id, code="say()")
     call = ToolCall(position=0, name="say", arguments="", outcome="ok", started=1.0, seconds=0.1)
@@ -128,7 +128,7 @@ async def erase(store: Store) -> None:
     await store.erasing.erase(PERSON, await store.erasing.look(PERSON))
 
 
-async def test_of_a_chat_with_them_alone_only_the_cost_is_left(store: Store) -> None:
+async def test_erasing_a_private_chat_leaves_only_its_cost(store: Store) -> None:
     for user in (LIN, MEI):
         chat = private(user)
         await said(store, chat, user)
@@ -155,10 +155,10 @@ async def test_of_a_chat_with_them_alone_only_the_cost_is_left(store: Store) -> 
     ]
 
 
-async def test_of_a_private_chat_that_others_woke_a_turn_in_nothing_is_left_either(
+async def test_turns_that_nobody_woke_in_a_private_chat_are_erased_too(
     store: Store,
 ) -> None:
-    """A program's line wakes turns that are nobody's."""
+    """A turn that a program's line woke has no user id."""
     await said(store, private(LIN), LIN)
     await traces_of_a_turn(store, private(LIN), "", "run-timer")
     await erase(store)
@@ -166,7 +166,7 @@ async def test_of_a_private_chat_that_others_woke_a_turn_in_nothing_is_left_eith
         assert await count(store, table) == (table in ("steps", "model_uses")), table
 
 
-async def test_what_others_made_in_a_shared_chat_is_not_touched(store: Store) -> None:
+async def test_rows_of_other_people_in_a_shared_chat_are_not_changed(store: Store) -> None:
     for chat in (GROUP, SECOND):
         for user in (LIN, MEI):
             await said(store, chat, user, message_id=f"{chat}-{user}")
@@ -218,7 +218,7 @@ async def test_the_same_id_on_another_platform_is_another_person(store: Store) -
 @pytest.mark.parametrize("column", ["user_key", "store_key"])
 @pytest.mark.parametrize("chat", ["", str(GROUP), str(SECOND)])
 @pytest.mark.parametrize("name", [LIN, f"fake:{LIN}"])
-async def test_what_a_plugin_keeps_under_their_id_goes(
+async def test_plugin_data_under_the_id_of_the_person_is_deleted(
     store: Store, column: str, chat: str, name: str
 ) -> None:
     for key in (name, MEI, f"{LIN}0"):
@@ -227,14 +227,14 @@ async def test_what_a_plugin_keeps_under_their_id_goes(
     assert await rows(store, "plugin_data", column) == sorted([(MEI,), (f"{LIN}0",)])
 
 
-async def test_a_line_of_the_bot_that_bears_their_id_is_not_theirs(store: Store) -> None:
+async def test_a_line_of_the_bot_with_the_id_of_the_person_stays(store: Store) -> None:
     await said(store, GROUP, LIN, "theirs")
     await said(store, GROUP, LIN, "ours", author=Author.BOT)
     await erase(store)
     assert [line.segments for line in await store.messages.newest(GROUP, 10)] == [(Text("ours"),)]
 
 
-async def test_how_many_rows_of_others_were_changed(store: Store) -> None:
+async def test_erase_returns_how_many_rows_of_others_were_changed(store: Store) -> None:
     await said(store, GROUP, MEI, f"hello {LIN}")
     await said(store, GROUP, MEI, f"hello again, {LIN}")
     await said(store, GROUP, MEI, "hello everybody")
@@ -243,7 +243,7 @@ async def test_how_many_rows_of_others_were_changed(store: Store) -> None:
     assert await store.erasing.erase(PERSON, traces) == 0, "it may be done again"
 
 
-async def test_what_is_known_of_people_and_chats_is_looked_up_anew(store: Store) -> None:
+async def test_erasing_clears_the_caches_of_chats_and_users(store: Store) -> None:
     await said(store, private(LIN), LIN)
     await said(store, SECOND, LIN)
     assert len(await store.messages.newest(SECOND, 10)) == 1
@@ -269,7 +269,7 @@ async def test_one_record_is_erased(store: Store) -> None:
 
 
 @pytest.mark.parametrize("path", ["/data/media/a_%!b.png", "C:\\data\\media\\a_%!b.png"])
-async def test_a_file_that_others_sent_too_is_still_used(store: Store, path: str) -> None:
+async def test_a_file_that_others_sent_too_is_still_in_use(store: Store, path: str) -> None:
     picture = Media(path=path, name="a.png")
     assert not await store.erasing.still_used(GROUP, picture)
     await said(store, SECOND, MEI, segments=(Image(picture),))
@@ -280,7 +280,7 @@ async def test_a_file_that_others_sent_too_is_still_used(store: Store, path: str
     assert not await store.erasing.still_used(ELSEWHERE, picture)
 
 
-async def test_a_file_that_the_bot_sent_is_still_used(store: Store) -> None:
+async def test_a_file_that_the_bot_sent_is_still_in_use(store: Store) -> None:
     report = Media(path="/data/media/report.txt")
     await sent(store, GROUP, "run", (File(report),))
     assert await store.erasing.still_used(GROUP, report)
@@ -292,7 +292,7 @@ async def free_pages(store: Store) -> int:
     return int(row["freelist_count"])
 
 
-async def test_what_was_deleted_leaves_the_files_too(sqlite_url: str) -> None:
+async def test_vacuum_removes_deleted_text_from_the_database_files(sqlite_url: str) -> None:
     log = Path(f"{sqlite_url.removeprefix('sqlite://')}-wal")
     async with Store.open(sqlite_url) as store:
         for _ in range(50):

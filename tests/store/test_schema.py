@@ -1,4 +1,4 @@
-"""The tables: made by migrations, equal to a fresh schema, never silently of another version."""
+"""Migrations make the same tables as the models, and a database of another version is refused."""
 
 import re
 import sqlite3
@@ -22,7 +22,7 @@ from .conftest import GROUP, Clock, say
 
 
 def schema(path: Path) -> dict[str, str]:
-    """Name and normalised SQL of every table and index, those of unique keys included."""
+    """Name and normalized SQL of every table and index, including the indexes of unique keys."""
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         found = {}
@@ -50,8 +50,8 @@ def applied(path: Path) -> list[str]:
 
 
 async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> None:
-    """Tortoise's AlterField and RemoveField rebuild a table on SQLite and drop its unique keys and
-    indexes without a word: a migration that forgets to make them again is seen here."""
+    """On SQLite, Tortoise's AlterField and RemoveField rebuild a table and silently drop its unique
+    keys and indexes. This test fails if a migration does not make them again."""
     async with TortoiseContext() as context:
         where = {"file_path": str(tmp_path / "migrated.sqlite3")}
         await context.init(configuration("tortoise.backends.sqlite", where))
@@ -64,7 +64,7 @@ async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> No
     assert sum("unique: 1" in text for text in schema(fresh).values()) >= 10
 
 
-def test_no_semicolon_reaches_the_ddl() -> None:
+def test_no_docstring_of_a_model_contains_a_semicolon() -> None:
     models = [v for v in vars(models_module).values() if hasattr(v, "_meta")]
     assert models
     assert [model.__name__ for model in models if ";" in (model.__doc__ or "")] == []
@@ -87,10 +87,10 @@ async def test_a_database_of_a_newer_version_is_refused_and_untouched(
     assert path.read_bytes() == before
 
 
-async def test_before_a_migration_a_copy_is_kept_and_old_copies_go(
+async def test_a_migration_keeps_a_copy_and_deletes_old_copies(
     tmp_path: Path, sqlite_url: str
 ) -> None:
-    """A database from before the first migration, with a table that shows where it went."""
+    """The database is older than the first migration. Its table ``old`` identifies it later."""
     clock = Clock()
     path = tmp_path / "nekro.sqlite3"
     for day in range(4):
@@ -112,8 +112,10 @@ async def test_before_a_migration_a_copy_is_kept_and_old_copies_go(
         assert tables == {"tortoise_migrations", "old"}
 
 
-async def test_a_killed_migration_leaves_the_old_file(tmp_path: Path, sqlite_url: str) -> None:
-    """What a process leaves that dies in between is only the half-made copy beside the file."""
+async def test_a_killed_migration_does_not_change_the_database_file(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    """A process that dies during a migration leaves only an incomplete copy beside the file."""
     async with Store.open(sqlite_url) as store:
         await say(store, "kept")
     (tmp_path / "nekro.sqlite3.new").write_bytes(b"half a database")
@@ -135,7 +137,7 @@ async def test_a_failing_migration_says_so_and_changes_nothing(
     assert path.read_bytes() == before
 
 
-async def test_somebody_elses_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
+async def test_a_database_of_another_program_is_refused(tmp_path: Path, sqlite_url: str) -> None:
     with closing(sqlite3.connect(tmp_path / "nekro.sqlite3")) as database, database:
         database.execute("CREATE TABLE photos (id)")
     with pytest.raises(StoreUnavailable, match="other tables"):
@@ -157,7 +159,7 @@ async def test_a_malformed_url_is_explained(bad: str) -> None:
             pass
 
 
-async def test_memory_needs_no_file() -> None:
+async def test_a_database_in_memory_works_without_a_file() -> None:
     async with Store.open("sqlite://:memory:") as store:
         await say(store)
         assert len(await store.messages.newest(GROUP, 10)) == 1

@@ -1,4 +1,4 @@
-"""What is kept and how it is asked for."""
+"""The repositories of the store: what they store and what their queries return."""
 
 import asyncio
 from dataclasses import replace
@@ -30,7 +30,7 @@ from .conftest import GROUP, OTHER, Clock, record, say
 # ---- chats, accounts, users
 
 
-async def test_chats_by_newest_activity(store: Store, clock: Clock) -> None:
+async def test_chats_are_listed_by_newest_activity(store: Store, clock: Clock) -> None:
     third = ChatKey.parse("onebot_v11-group_4")
     await say(store, time=5.0)
     await say(store, key=third, time=6.0)
@@ -42,7 +42,7 @@ async def test_chats_by_newest_activity(store: Store, clock: Clock) -> None:
     assert await store.chats.newest_times("onebot_v11") == {GROUP: 7.0, third: 6.0}
 
 
-async def test_an_account_is_bound_once_and_never_moves(url: str) -> None:
+async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
     async with Store.open(url) as store:
         bind = store.accounts.bind
         assert await bind("onebot_v11", "20001") == "onebot_v11"
@@ -67,7 +67,7 @@ async def test_two_connections_at_once_get_one_instance(store: Store) -> None:
     assert set(got) == {"onebot_v11"}
 
 
-async def test_an_operator_names_an_account(store: Store) -> None:
+async def test_an_operator_can_choose_the_instance_of_an_account(store: Store) -> None:
     assert await store.accounts.bind("onebot_v11", "20001", name="work") == "work"
     with pytest.raises(UniqueConflict, match="20001"):
         await store.accounts.bind("onebot_v11", "20002", name="work")
@@ -97,7 +97,7 @@ async def test_a_chat_has_one_running_turn(store: Store, clock: Clock) -> None:
     assert await store.turns.get(999) is None
 
 
-async def test_a_turn_of_a_dead_process_is_found_and_taken_up(url: str) -> None:
+async def test_a_turn_of_a_dead_process_is_found_and_resumed(url: str) -> None:
     async with Store.open(url) as store:
         said = await say(store)
         turn = await store.turns.begin(GROUP, trigger_seq=said.seq, through_seq=said.seq)
@@ -111,7 +111,7 @@ async def test_a_turn_of_a_dead_process_is_found_and_taken_up(url: str) -> None:
             await store.turns.resume(turn.turn_id)
 
 
-async def test_what_nobody_answered_is_found(store: Store) -> None:
+async def test_unanswered_messages_are_found(store: Store) -> None:
     old = await say(store, "old", time=10.0)
     first = await say(store, "first")
     turn = await store.turns.begin(GROUP, trigger_seq=first.seq, through_seq=first.seq)
@@ -122,7 +122,7 @@ async def test_what_nobody_answered_is_found(store: Store) -> None:
     await store.messages.recall(GROUP, "no")
     elsewhere = await say(store, "elsewhere", key=OTHER)
     await store.turns.seen(turn.turn_id, during.seq)
-    await store.turns.seen(turn.turn_id, first.seq)  # Never goes back.
+    await store.turns.seen(turn.turn_id, first.seq)  # A lower number changes nothing.
     await store.turns.end(turn.turn_id, stop="done")
     assert old.seq < first.seq < during.seq < late.seq < taken_back.seq
 
@@ -136,7 +136,7 @@ async def test_what_nobody_answered_is_found(store: Store) -> None:
     assert [each.chat_key for each in await store.turns.unanswered(since=500.0)] == [GROUP]
 
 
-async def test_what_another_person_asked_is_not_dealt_with_by_a_turn(store: Store) -> None:
+async def test_a_turn_does_not_mark_another_persons_question_as_answered(store: Store) -> None:
     hers = await say(store, "hers", sender=Sender("99999"))
     his = await say(store, "his", sender=Sender("10001"))
     turn = await store.turns.begin(
@@ -160,13 +160,13 @@ async def test_what_another_person_asked_is_not_dealt_with_by_a_turn(store: Stor
     assert (found.records, found.handled_seq) == ((late,), more.seq)
 
 
-async def test_of_many_unanswered_messages_the_newest_are_given(store: Store) -> None:
+async def test_only_the_newest_of_many_unanswered_messages_are_returned(store: Store) -> None:
     said = [await say(store, str(number)) for number in range(10)]
     (found,) = await store.turns.unanswered(since=0, limit_per_person=3)
     assert found.records == tuple(said[-3:])
 
 
-async def test_a_turn_that_was_recalled_dealt_with_its_question_alone(store: Store) -> None:
+async def test_a_recalled_turn_marks_only_its_own_question_as_answered(store: Store) -> None:
     one = await say(store, "one", sender=Sender("10001"), message_id="one")
     two = await say(store, "two", sender=Sender("10001"))
     turn = await store.turns.begin(GROUP, trigger_seq=one.seq, through_seq=two.seq, user_id="10001")
@@ -176,7 +176,7 @@ async def test_a_turn_that_was_recalled_dealt_with_its_question_alone(store: Sto
     assert found.records == (two,), "killed now, the rest is answered after the restart"
 
 
-async def test_one_persons_flood_drops_no_other_persons_question(store: Store) -> None:
+async def test_many_messages_of_one_person_hide_no_question_of_another(store: Store) -> None:
     hers = await say(store, "hers", sender=Sender("99999"))
     flood = [await say(store, str(number), sender=Sender("10001")) for number in range(10)]
     (found,) = await store.turns.unanswered(since=0, limit_per_person=3)
@@ -216,7 +216,7 @@ async def test_steps_are_stored_with_their_cost(store: Store) -> None:
 # ---- runs
 
 
-async def test_the_code_behind_an_answer_is_found(store: Store) -> None:
+async def test_the_code_of_an_answer_is_found(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
     await store.runs.begin("r1", GROUP, turn_id=turn.turn_id, code="pri")
     with pytest.raises(UniqueConflict):
@@ -255,7 +255,7 @@ async def test_the_code_behind_an_answer_is_found(store: Store) -> None:
 # ---- deliveries
 
 
-async def test_an_echo_that_was_faster_than_the_answer_shows_once(store: Store) -> None:
+async def test_an_echo_that_arrives_before_the_receipt_is_shown_once(store: Store) -> None:
     shown = record(store, "hi", author=Author.BOT, run_id="r1", state=DeliveryState.SENDING)
     row = _row(store, shown)
     await store.deliveries.add([row], [shown])
@@ -268,7 +268,7 @@ async def test_an_echo_that_was_faster_than_the_answer_shows_once(store: Store) 
     assert not (await store.messages.add(later, unique_id="77"))[-1]
 
 
-async def test_a_platform_that_gives_an_id_twice_undoes_nothing(store: Store) -> None:
+async def test_two_deliveries_with_the_same_message_id_both_stay_sent(store: Store) -> None:
     rows = []
     for _ in range(2):
         shown = record(store, author=Author.BOT, run_id="r1", state=DeliveryState.SENDING)
@@ -298,7 +298,7 @@ def _row(store: Store, shown: Record) -> DeliveryRow:
 # ---- plugin data
 
 
-async def test_plugin_data_is_kept_apart_by_every_key(store: Store) -> None:
+async def test_each_part_of_the_key_separates_plugin_data(store: Store) -> None:
     data = store.plugin_data
     keys = [
         {"plugin": plugin, "chat_key": chat, "user_key": user, "store_key": key}
@@ -319,7 +319,7 @@ async def test_plugin_data_is_kept_apart_by_every_key(store: Store) -> None:
         await data.set("a", "", store_key="k" * 300)
 
 
-async def test_racing_writers_are_each_told_the_truth(store: Store) -> None:
+async def test_concurrent_writers_learn_whether_the_value_existed(store: Store) -> None:
     told = await asyncio.gather(*(store.plugin_data.set("a", str(n)) for n in range(20)))
     assert sorted(told) == [0] + [1] * 19
     assert await store.plugin_data.get("a") == "19"

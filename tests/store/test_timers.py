@@ -1,4 +1,4 @@
-"""Rows of timers, what plugins use of models, and what waits for the agent because of them."""
+"""Rows of timers, the lines that they leave for the agent, and plugins' use of models."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from .conftest import GROUP, OTHER, Clock, record, say
 ROW = TimerRow(timer_id="t1", chat_key=GROUP, kind="once", state="active", text="tea", due=60.0)
 
 
-async def test_a_timer_is_kept_with_every_field(url: str, clock: Clock) -> None:
+async def test_a_timer_is_stored_with_every_field(url: str, clock: Clock) -> None:
     full = TimerRow(
         timer_id="t2",
         chat_key=OTHER,
@@ -42,7 +42,7 @@ async def _line(store: Store, text: str, *, to_bot: bool = True, at: float = 1_0
     return line.seq
 
 
-async def test_lines_that_wait_for_the_agent_are_found_after_a_restart(store: Store) -> None:
+async def test_unanswered_timer_lines_are_found_after_a_restart(store: Store) -> None:
     await _line(store, "it rained", to_bot=False)
     young = await _line(store, "it is four o'clock")
     old = await _line(store, "it was two o'clock", at=10.0)
@@ -55,7 +55,9 @@ async def test_lines_that_wait_for_the_agent_are_found_after_a_restart(store: St
     assert await store.turns.unanswered(since=500.0) == []
 
 
-async def test_what_is_over_is_swept_when_the_agent_has_dealt_with_it(store: Store) -> None:
+async def test_a_timer_that_is_over_is_deleted_after_the_agent_has_handled_its_line(
+    store: Store,
+) -> None:
     told = await _line(store, "tea")
     await store.timers.put(dataclasses.replace(ROW, state="over", record_seq=told))
     await store.timers.put(dataclasses.replace(ROW, timer_id="t2"))
@@ -74,7 +76,7 @@ async def test_a_line_of_one_unique_id_is_stored_once(store: Store) -> None:
     assert len(await store.messages.newest(GROUP, 10)) == 1
 
 
-async def test_what_plugins_use_counts_for_chat_and_person(store: Store, clock: Clock) -> None:
+async def test_model_use_of_plugins_counts_for_chat_and_person(store: Store, clock: Clock) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1, user_id="10001")
     step = Step(position=0, reply="x", prompt_tokens=100, completion_tokens=10, started=clock.now)
     await store.turns.add_step(turn.turn_id, step)

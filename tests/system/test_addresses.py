@@ -1,4 +1,4 @@
-"""Addresses that a name of a stranger's choice may not lead to."""
+"""Which addresses are public. A name that a stranger chose may resolve only to such ones."""
 
 import ipaddress
 

@@ -1,4 +1,4 @@
-"""Small files: whole or not there, and noticed when somebody else writes them."""
+"""Small files are replaced as a whole, and changes by other programs are noticed."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from nekro_core.system.atomic_files import WatchedFile, write_whole
 
 
-def test_a_file_is_replaced_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_file_is_replaced_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "a" / "state.json"
     write_whole(path, b"one")
     write_whole(path, b"two")
@@ -18,7 +18,7 @@ def test_a_file_is_replaced_and_is_its_owners_alone(tmp_path: Path) -> None:
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_whole(path, b"one")
     (tmp_path / ".state.json.new").mkdir()
@@ -27,14 +27,14 @@ def test_what_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one"
 
 
-def test_a_file_is_followed_through_its_life(tmp_path: Path) -> None:
+def test_a_watched_file_reports_each_change(tmp_path: Path) -> None:
     path = tmp_path / "names.toml"
     followed = WatchedFile(path)
     assert not followed.changed()
     path.write_text("a")
     assert followed.changed()
     assert not followed.changed()
-    write_whole(path, b"b")  # As long as it was, maybe within one tick: but another file.
+    write_whole(path, b"b")  # The same size, maybe the same time stamp, but another file.
     assert followed.changed()
     os.utime(path, ns=(1, 1))
     assert followed.changed()

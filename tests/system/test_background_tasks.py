@@ -1,4 +1,4 @@
-"""Tasks of one's own: they end with their block, and change nothing about how it ends."""
+"""Background tasks end with their block and do not change the error that ends it."""
 
 import anyio
 import pytest
@@ -21,7 +21,7 @@ async def test_background_tasks_end_with_their_block() -> None:
     assert ended == [True]
 
 
-async def test_the_blocks_error_is_its_own() -> None:
+async def test_an_error_of_the_block_is_not_wrapped_in_a_group() -> None:
     async def block() -> None:
         async with background_tasks() as tasks:
             tasks.start_soon(anyio.sleep_forever)
@@ -45,7 +45,7 @@ async def test_a_tasks_error_ends_the_block() -> None:
     assert [str(each) for each in caught.value.exceptions] == ["its"]
 
 
-async def test_who_is_cancelled_leaves_none_behind() -> None:
+async def test_a_cancelled_block_leaves_no_task_behind() -> None:
     before = len(anyio.get_running_tasks())
     with anyio.CancelScope() as scope:
         async with background_tasks() as tasks:

@@ -1,4 +1,4 @@
-"""A plugin's pattern over a stranger's words: through at once, or given up."""
+"""A plugin's pattern on a stranger's text ends at once or is given up."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ WILD = [
 
 @dataclass
 class ManualClock:
-    """A clock that goes on when it is told."""
+    """A clock that a test advances."""
 
     now: float = 100.0
     told: list[float] = field(default_factory=list)
@@ -25,7 +25,7 @@ class ManualClock:
         return BoundedPattern(text, self.told.append, lambda: self.now)
 
 
-def test_named_groups_are_had_as_re_has_them() -> None:
+def test_named_groups_are_those_of_re() -> None:
     pattern = ManualClock().pattern(r"^/hi(?: (?P<name>.+))?$")
     assert pattern.groups("/hi") == {"name": None}
     assert pattern.groups("/hi Ann") == {"name": "Ann"}

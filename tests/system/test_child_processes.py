@@ -1,4 +1,4 @@
-"""A child that dies while it is written to."""
+"""A child process dies while the bot writes to it."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from nekro_core.system.child_processes import tolerate_exit
 
 
 async def test_a_child_that_dies_is_reported_by_its_streams_and_not_logged() -> None:
-    """On CPython 3.11.2 it was logged, too, whenever the process was collected."""
+    """CPython 3.11.2 also logged the broken pipe when the process object was collected."""
     loop = asyncio.get_running_loop()
     before, logged = loop.get_exception_handler(), list[dict[str, Any]]()
     loop.set_exception_handler(lambda _, context: logged.append(context))
@@ -26,7 +26,7 @@ async def test_a_child_that_dies_is_reported_by_its_streams_and_not_logged() -> 
         await process.stdin.send(b"there")
         assert await process.stdout.receive() == b"there"
         os.kill(process.pid, signal.SIGKILL)
-        time.sleep(0.2)  # so that the loop does not notice before it writes
+        time.sleep(0.2)  # blocks the loop, so that it notices the death only after the write
         await process.stdin.send(b"and now")
         with pytest.raises(anyio.EndOfStream):
             await process.stdout.receive()

@@ -1,4 +1,4 @@
-"""Every error class of the framework is below one root, and the drawn trees are the real ones."""
+"""Every error class derives from one root, and the trees drawn in docstrings are correct."""
 
 import importlib
 import pkgutil
@@ -26,7 +26,7 @@ DRAWN = {
     "nekro_core.store.errors",
     "nekro_core.store.vectors",
 }
-"""Modules whose docstrings draw a tree of errors."""
+"""Modules whose docstrings contain a tree of errors."""
 BRANCH = re.compile(r"^(?P<stem>[ │]*)[├└]── (?P<name>\w+)")
 
 
@@ -64,7 +64,7 @@ def test_the_drawn_tree_is_the_real_one(name: str) -> None:
 
 
 def _drawn(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """Each class of the tree in a module's docstring, and the one that it hangs on."""
+    """Each class of the tree in a module's docstring, with its parent in the tree."""
     above: list[str] = []
     for line in (module.__doc__ or "").splitlines():
         if line.strip() == "NekroError":

@@ -1,4 +1,4 @@
-"""A name server that never answers holds up only those who ask it."""
+"""A name server that never answers blocks only the chats that look up names there."""
 
 import anyio
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from nekro_core.system.host_resolver import AT_ONCE, PER_KEY, HostResolver
 
 
-async def test_one_chats_names_that_nobody_answers_for_leave_room_for_anothers() -> None:
+async def test_stuck_lookups_of_one_chat_do_not_block_another_chat() -> None:
     asked: list[str] = []
 
     async def resolve(host: str, _: int) -> list[str]:
@@ -26,7 +26,7 @@ async def test_one_chats_names_that_nobody_answers_for_leave_room_for_anothers()
         tasks.cancel_scope.cancel()
 
 
-async def test_the_systems_resolver_is_asked_beside_the_event_loop() -> None:
+async def test_the_systems_resolver_is_used_without_blocking_the_event_loop() -> None:
     lookups = HostResolver()
     assert "127.0.0.1" in await lookups.addresses("localhost", 80, "a chat")
     assert await lookups.addresses("127.0.0.1", 80, "a chat") == ["127.0.0.1"]

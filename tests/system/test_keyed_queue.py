@@ -1,4 +1,4 @@
-"""The jobs of a key run in order, and what they need is read while they wait."""
+"""The jobs of a key run in order, and their data is read while they wait."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from nekro_core.system.keyed_queue import FETCHES_AT_ONCE, READ_AHEAD, KeyedLimi
 
 
 class Reader:
-    """Reads when a test lets it; counts how many read at once."""
+    """Reads when the test allows it, and counts how many reads run at once."""
 
     def __init__(self) -> None:
         self.open, self.now, self.most = anyio.Event(), 0, 0
@@ -24,7 +24,7 @@ class Reader:
         return number
 
 
-async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None:
+async def test_messages_of_a_key_are_read_concurrently_and_returned_in_order() -> None:
     reader, done = Reader(), list[object]()
     async with anyio.create_task_group() as tasks:
         queue = KeyedQueue(tasks)
@@ -43,7 +43,7 @@ async def test_messages_are_read_side_by_side_and_handed_over_in_order() -> None
         for number in range(20):
             await say(number)
         await anyio.wait_all_tasks_blocked()
-        # The first one in its job, the others ahead of theirs.
+        # The first read belongs to the running job, the others are ahead of their jobs.
         assert reader.most == READ_AHEAD + 1
         assert done == []
         assert not queue.prefetch("another chat", lambda: reader.read(0)).begun, (
@@ -73,7 +73,7 @@ async def test_a_key_has_few_fetch_slots_and_other_keys_do_not_wait_for_them() -
     assert most == {"one": FETCHES_AT_ONCE, "other": FETCHES_AT_ONCE}
 
 
-async def test_jobs_of_a_key_run_in_order_and_keys_side_by_side() -> None:
+async def test_jobs_of_a_key_run_in_order_and_different_keys_run_concurrently() -> None:
     done: list[tuple[str, int]] = []
     hold = anyio.Event()
     async with anyio.create_task_group() as tasks:
@@ -96,7 +96,7 @@ async def test_jobs_of_a_key_run_in_order_and_keys_side_by_side() -> None:
     assert done[3:] == [("slow", 0), ("slow", 1), ("slow", 2)]
 
 
-async def test_a_full_queue_lets_the_submitter_wait() -> None:
+async def test_submitting_to_a_full_queue_waits() -> None:
     hold = anyio.Event()
     async with anyio.create_task_group() as tasks:
         queue = KeyedQueue(tasks, capacity=2)
@@ -110,7 +110,7 @@ async def test_a_full_queue_lets_the_submitter_wait() -> None:
         await queue.idle()
 
 
-async def test_callers_of_a_key_are_let_in_one_after_another() -> None:
+async def test_callers_of_a_key_enter_one_after_another() -> None:
     limiter, inside, order = KeyedLimiter(1), 0, list[int]()
 
     async def enter(number: int) -> None:
@@ -132,7 +132,7 @@ async def test_callers_of_a_key_are_let_in_one_after_another() -> None:
     assert limiter.callers("room") == len(limiter) == 0
 
 
-async def test_a_key_is_forgotten_once_nobody_uses_it() -> None:
+async def test_an_unused_key_is_removed() -> None:
     limiter = KeyedLimiter(1)
     async with limiter.of("a"), limiter.of("b"):
         assert set(limiter._used) == {"a", "b"}

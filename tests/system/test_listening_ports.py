@@ -1,4 +1,4 @@
-"""Which ports are the bot's own: its processes', and nobody else's."""
+"""The bot's own ports are those on which one of its processes listens."""
 
 import socket
 import subprocess
@@ -17,7 +17,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_what_this_process_listens_on(family: socket.AddressFamily) -> None:
+def test_a_port_of_this_process_is_an_own_port(family: socket.AddressFamily) -> None:
     host = "127.0.0.1" if family == socket.AF_INET else "::1"
     try:
         server = socket.create_server((host, 0), family=family)
@@ -29,7 +29,7 @@ def test_what_this_process_listens_on(family: socket.AddressFamily) -> None:
     assert not is_own_port(port)
 
 
-def test_what_a_child_listens_on() -> None:
+def test_a_port_of_a_child_is_an_own_port() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LISTEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -39,8 +39,8 @@ def test_what_a_child_listens_on() -> None:
         child.communicate()
 
 
-def test_what_another_program_listens_on() -> None:
-    """One that no process here started: its parent has gone, as with any daemon."""
+def test_a_port_of_another_program_is_not_an_own_port() -> None:
+    """The parent of the program has ended, so it is no child of this process, like a daemon."""
     start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {LISTEN!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -47,7 +47,7 @@ def test_entries_older_than_the_longest_bound_are_not_counted(now: float, count:
 
 
 @given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 5), st.integers(1, 40))
-def test_a_caller_that_waits_as_told_stays_within_the_bound(
+def test_a_caller_that_waits_wait_s_seconds_stays_within_the_bound(
     pauses: list[int], count: int, seconds: int
 ) -> None:
     window, now, taken = RateWindow((count, float(seconds))), 0.0, list[float]()
@@ -62,7 +62,7 @@ def test_a_caller_that_waits_as_told_stays_within_the_bound(
 
 
 def test_entries_beyond_the_bound_are_counted_too() -> None:
-    """An operator's own retry does not wait, but it makes later entries wait."""
+    """A retry by an operator does not wait, but later entries wait for it."""
     window = RateWindow((2, 10.0))
     for now in (0.0, 1.0, 2.0, 3.0):
         window.take(now)

@@ -1,4 +1,4 @@
-"""A secret is made once, whole, and for its owner alone."""
+"""A secret is made once, written as a whole, and readable only by its owner."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +9,7 @@ from nekro_core.store import Store, StoreUnavailable
 from nekro_core.system.secrets import ComparedSecret, kept_secret, secret_file
 
 
-def test_made_once_and_kept(tmp_path: Path) -> None:
+def test_a_secret_is_made_once_and_read_afterwards(tmp_path: Path) -> None:
     made = kept_secret(tmp_path, "token")
     assert len(made) >= 40
     assert kept_secret(tmp_path, "token") == made
@@ -20,12 +20,12 @@ def test_made_once_and_kept(tmp_path: Path) -> None:
     assert {each.name for each in path.parent.iterdir()} == {"token", "another"}
 
 
-def test_two_first_starts_agree(tmp_path: Path) -> None:
+def test_concurrent_first_starts_get_the_same_secret(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: kept_secret(tmp_path, "token"), range(32)))) == 1
 
 
-def test_an_emptied_file_is_no_empty_secret(tmp_path: Path) -> None:
+def test_an_empty_secret_file_is_an_error(tmp_path: Path) -> None:
     path = secret_file(tmp_path, "token")
     path.parent.mkdir()
     path.write_text("\n")
@@ -33,7 +33,7 @@ def test_an_emptied_file_is_no_empty_secret(tmp_path: Path) -> None:
         kept_secret(tmp_path, "token")
 
 
-async def test_a_database_address_that_cannot_be_read_keeps_its_password() -> None:
+async def test_the_error_about_a_bad_database_url_hides_its_password() -> None:
     with pytest.raises(StoreUnavailable) as error:
         async with Store.open("postgers://bot:hunter22@127.0.0.1/nekro"):
             pass
@@ -41,7 +41,7 @@ async def test_a_database_address_that_cannot_be_read_keeps_its_password() -> No
     assert "postgers://bot:***@127.0.0.1" in str(error.value)
 
 
-def test_a_compared_secret_is_its_text_everywhere_else() -> None:
+def test_a_compared_secret_behaves_as_its_text() -> None:
     secret = ComparedSecret("right")
     for one, other in ((secret, "right"), ("right", secret), (secret, ComparedSecret("right"))):
         assert (one == other, one != other) == (True, False)

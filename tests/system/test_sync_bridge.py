@@ -1,4 +1,4 @@
-"""Functions without ``await`` that wait for the loop all the same."""
+"""Synchronous functions can wait for a coroutine of the running event loop."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ def plain(number: int) -> int:
     return wait_for(doubled(number))
 
 
-async def test_values_errors_and_variables_pass() -> None:
+async def test_values_errors_and_context_variables_cross_the_bridge() -> None:
     async def handler() -> tuple[int, str]:
         asked.set("lin")
         with pytest.raises(ValueError, match="-1 is too small"):
@@ -35,7 +35,7 @@ async def test_values_errors_and_variables_pass() -> None:
     assert asked.get() == "lin"
 
 
-async def test_others_run_meanwhile() -> None:
+async def test_other_tasks_run_while_a_function_waits() -> None:
     ran = []
 
     async def other() -> None:
@@ -51,7 +51,7 @@ async def test_others_run_meanwhile() -> None:
     assert await run_bridged(handler()) == 6
 
 
-async def test_cancelled_while_it_waits() -> None:
+async def test_a_waiting_function_can_be_cancelled() -> None:
     ended = []
 
     async def handler() -> None:
@@ -73,7 +73,7 @@ async def test_cancelled_while_it_waits() -> None:
     assert await run_bridged(inside()) == 4
 
 
-async def test_bridges_within_bridges_and_threads() -> None:
+async def test_bridges_work_inside_bridges_and_threads() -> None:
     async def inner() -> int:
         return plain(1)
 
@@ -83,7 +83,7 @@ async def test_bridges_within_bridges_and_threads() -> None:
     assert await run_bridged(outer()) == (2, 10)
 
 
-async def test_where_nobody_can_wait_it_is_told() -> None:
+async def test_waiting_outside_a_bridge_is_an_error() -> None:
     async def apart() -> None:
         plain(1)
 

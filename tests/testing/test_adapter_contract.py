@@ -1,4 +1,4 @@
-"""The contract suite can fail: for each promise an adapter that breaks it is caught."""
+"""For each promise of the contract, the suite fails for an adapter that breaks this promise."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ MANIFEST = AdapterManifest(
 
 
 class KindAdapter:
-    """Keeps every promise; those that break one are made from it."""
+    """An adapter that keeps every promise. The tests change it to break one."""
 
     name = "kind"
 
@@ -135,7 +135,7 @@ Break = Callable[[Harness], None]
 
 
 def changed(**fields: Any) -> Break:
-    """The adapter with another method or attribute."""
+    """Replace methods or attributes of the adapter."""
 
     def apply(harness: Harness) -> None:
         for name, value in fields.items():
@@ -145,7 +145,7 @@ def changed(**fields: Any) -> Break:
 
 
 def without(method: str) -> Break:
-    """The adapter without a method. Python 3.12 asks the class, not the object, what it can do."""
+    """Remove a method in a subclass: Python 3.12 looks for a protocol's methods in the class."""
 
     def apply(harness: Harness) -> None:
         kind = type(harness.adapter)
@@ -169,7 +169,7 @@ def capable(**fields: Any) -> Break:
 
 
 def hands_over(change: Callable[[list[ChatMessage]], Iterable[ChatMessage]]) -> Break:
-    """What people say reaches the bot in another way."""
+    """Change the messages that the adapter hands to the bot."""
 
     def apply(harness: Harness) -> None:
         async def received(count: int) -> list[ChatMessage]:
@@ -332,7 +332,7 @@ def test_each_promise_has_an_adapter_that_breaks_it() -> None:
     assert {name for name in vars(AdapterContract) if name.startswith("test_")} == BROKEN.keys()
 
 
-def test_a_suite_without_a_harness_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_error_of_a_suite_without_a_harness_says_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "from nekro_core.testing.adapter_contract import AdapterContract\n"
         "class TestIt(AdapterContract): ..."
@@ -368,7 +368,7 @@ def test_a_failed_promise_is_shown_with_its_values(tmp_path: Path) -> None:
 
 
 def run_pytest(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """As a third party would, with the line of its ``pytest.ini``."""
+    """Run pytest as an author would, with the plugin line of the author's ``pytest.ini``."""
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -p nekro_core.testing\n")
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""The kit's own bot: conversations with a plugin, as its author's tests hold them."""
+"""The bot of the plugin kit: the tests of a plugin's author talk to the plugin through it."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -97,13 +97,13 @@ async def test_a_test_holds_a_conversation(bot: Bot) -> None:
         await chat.say("hello", quiet_s=0.2)
 
 
-async def test_what_is_still_at_work_is_waited_for(bot: Bot) -> None:
-    """However slow the machine is: quiet is not the same as done."""
+async def test_say_waits_until_the_bot_is_done(bot: Bot) -> None:
+    """A slow machine may be silent for longer than ``quiet_s`` before it is done."""
     assert await bot.chat().say("/stir", quiet_s=0.02) == ["stirred"]
     assert await bot.chat().say("hm", quiet_s=0.02) == ["hm!"]
 
 
-async def test_a_test_calls_single_tools(bot: Bot) -> None:
+async def test_a_test_can_call_single_tools(bot: Bot) -> None:
     assert await bot.call("shake", count=3) == [4, 4, 4]
     assert bot.chat().texts == ["4 + 4 + 4"]
     assert await bot.call("rules") == "six wins"
@@ -127,7 +127,7 @@ async def test_an_edited_plugin_is_loaded_again(bot: Bot, tmp_path: Path) -> Non
         await bot.reload()
 
 
-async def test_a_timer_is_due_when_the_clock_is_set(bot: Bot) -> None:
+async def test_advancing_the_clock_makes_a_timer_due(bot: Bot) -> None:
     chat = bot.chat()
     due = int(bot.clock.wall()) + 3600
     assert await bot.call("remind", due=due)
@@ -144,7 +144,7 @@ async def test_a_broken_plugin_says_why(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_package_that_is_not_here_is_named_and_not_fetched(tmp_path: Path) -> None:
+async def test_a_missing_package_is_named_and_not_installed(tmp_path: Path) -> None:
     (tmp_path / "cup.py").write_text(
         '# /// script\n# dependencies = ["nk-nowhere>=1", "httpx"]\n# ///\n' + DICE
     )
@@ -153,7 +153,7 @@ async def test_a_package_that_is_not_here_is_named_and_not_fetched(tmp_path: Pat
             pass
 
 
-def test_the_clock_goes_forward_only() -> None:
+def test_the_clock_only_goes_forward() -> None:
     clock = FakeClock()
     assert abs(clock.now - BEGINNING) < timedelta(seconds=5)
     clock.advance(timedelta(days=2))

@@ -1,4 +1,4 @@
-"""The kit's platform passes what every adapter must pass, so tests on it are worth something."""
+"""The test platform of the kit passes the contract suite for adapters, so it behaves like one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of a timer over any life that a bot may have: each due time is told of once."""
+"""Each due time is announced once, however often the bot restarts or the clock is set."""
 
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -19,16 +19,16 @@ DAY = 86_400.0
 
 @dataclass
 class World:
-    """A disk, a clock, and a process that may die between any two lines."""
+    """Simulates a stored timer, a clock, and a process that may restart at any moment."""
 
     disk: TimerRow
     now: float = BEGIN
     announced: list[tuple[float, float]] = field(default_factory=list)
-    """Due time and when it was told."""
+    """Each due time, and when it was announced."""
     seen: float = BEGIN
 
     def look(self) -> None:
-        """As the watch does. The line's unique key is not counted on here."""
+        """Do what the timer watch does. Here no unique key prevents a second announcement."""
         if self.now < self.seen:
             self.disk = rescheduled(self.disk, self.now)
         self.seen = self.now
@@ -56,7 +56,9 @@ CRONS = st.sampled_from(["* * * * *", "*/10 * * * *", "0 * * * *", "30 7 * * *",
 
 @settings(max_examples=50)
 @given(CRONS, st.sampled_from(["UTC", "Europe/Berlin"]), STEPS)
-def test_each_due_time_is_told_of_once(cron: str, zone: str, steps: list[tuple[str, int]]) -> None:
+def test_each_due_time_is_announced_once(
+    cron: str, zone: str, steps: list[tuple[str, int]]
+) -> None:
     schedule = Schedule(cron, zone)
     due = schedule.next_after(BEGIN)
     assert due is not None
@@ -83,7 +85,7 @@ def test_each_due_time_is_told_of_once(cron: str, zone: str, steps: list[tuple[s
     assert dues == sorted(dues)
     assert all(due <= when for due, when in world.announced)
     assert all(schedule.next_after(due - 1) == due for due in dues)
-    # Nothing is lost: whatever time came is told of, or came while an earlier one was late.
+    # Nothing is lost: each past due time was announced, or an earlier one was announced after it.
     for came in islice(schedule.times_after(BEGIN), 100):
         if came > newest:
             break
@@ -105,19 +107,19 @@ def test_a_clock_that_was_years_ahead_does_not_silence_a_timer() -> None:
     assert len(world.announced) == 2
 
 
-def test_once_is_once() -> None:
+def test_a_one_time_timer_is_over_after_it_fired() -> None:
     row = replace(ROW, kind="once", due=BEGIN)
     over = after_firing(row, BEGIN + 5)
     assert (over.state, over.told_due, over.due) == ("over", BEGIN, 0.0)
 
 
 def test_a_schedule_without_another_time_is_over() -> None:
-    # 29 February at the end of what a calendar has.
+    # The calendar ends before the next 29 February.
     row = replace(ROW, cron="0 0 29 2 *", timezone="UTC", due=BEGIN)
     assert after_firing(row, 253_402_300_000.0).state == "over"
 
 
-def test_the_agent_is_told_how_late_it_is() -> None:
+def test_the_line_says_how_late_the_timer_is() -> None:
     row = replace(ROW, cron="0 * * * *", timezone="UTC", due=BEGIN - BEGIN % 3600, title="pause")
     assert due_text(row, row.due + 1) == 'The recurring timer "pause" (t1) is due: tea'
     late = due_text(row, row.due + 3 * 3600 + 5)
@@ -129,6 +131,6 @@ def test_the_agent_is_told_how_late_it_is() -> None:
     assert "more" not in due_text(once, row.due + 10_000)
 
 
-def test_a_row_knows_its_schedule() -> None:
+def test_the_schedule_is_read_from_the_row() -> None:
     row = replace(ROW, cron="0 9 * * *", timezone="Asia/Tokyo", workdays="weekend")
     assert schedule_of(row) == Schedule.parse("0 9 * * *", "Asia/Tokyo", "weekend")

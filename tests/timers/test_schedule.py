@@ -30,7 +30,7 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("@daily", SHANGHAI, "none", "2026-11-22 07:30", "2026-11-23 00:00 +0800"),
         ("0 9 * * *", SHANGHAI, "mon_fri", "2026-11-20 10:00", "2026-11-23 09:00 +0800"),
         ("0 9 * * *", SHANGHAI, "weekend", "2026-11-22 10:00", "2026-11-28 09:00 +0800"),
-        # 2026: the days from 1 October are holidays, Saturday the 10th is worked for them.
+        # In 2026 the days from 1 October are holidays, and Saturday the 10th is a workday for them.
         ("0 9 * * *", SHANGHAI, "cn_workday", "2026-09-30 10:00", "2026-10-08 09:00 +0800"),
         ("0 9 * * *", SHANGHAI, "cn_workday", "2026-10-09 10:00", "2026-10-10 09:00 +0800"),
         ("0 9 * * *", SHANGHAI, "cn_restday", "2026-10-09 10:00", "2026-10-11 09:00 +0800"),
@@ -38,22 +38,22 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("0 0 29 2 *", "UTC", "none", "2026-11-22 07:30", "2028-02-29 00:00 +0000"),
         ("0 0 L * *", "UTC", "none", "2026-11-22 07:30", "2026-11-30 00:00 +0000"),
         ("0 8 * * mon#1", "UTC", "none", "2026-11-22 07:30", "2026-12-07 08:00 +0000"),
-        # Clocks are put forward at 2:00 on 29 March: what is skipped comes right after.
+        # Clocks go forward at 2:00 on 29 March: a due time in the skipped hour comes right after.
         ("30 2 * * *", BERLIN, "none", "2026-03-28 12:00", "2026-03-29 03:00 +0200"),
-        # They are put back at 3:00 on 25 October: what comes twice counts once.
+        # Clocks go back at 3:00 on 25 October: a due time in the repeated hour counts once.
         ("30 2 * * *", BERLIN, "none", "2026-10-24 12:00", "2026-10-25 02:30 +0200"),
     ],
 )
-def test_the_next_time(cron: str, zone: str, mode: str, after: str, due: str) -> None:
+def test_the_next_due_time(cron: str, zone: str, mode: str, after: str, due: str) -> None:
     schedule = Schedule.parse(cron, zone, mode)
     assert said(schedule.next_after(at(after, zone)), zone) == due
 
 
-def test_an_hour_that_comes_twice_has_its_times_once() -> None:
+def test_a_due_time_in_a_repeated_hour_counts_once() -> None:
     schedule = Schedule.parse("30 2 * * *", BERLIN)
     first = schedule.next_after(at("2026-10-25 00:00", BERLIN))
     assert first is not None
-    # From within the second 2 o'clock hour, where a naive search would go back to the first.
+    # Some of these times are in the second 2 o'clock hour, where a naive search finds the first.
     for minutes in (0, 30, 45, 60, 75, 90):
         assert said(schedule.next_after(first + minutes * 60), BERLIN) == "2026-10-26 02:30 +0100"
 
@@ -74,16 +74,18 @@ def test_an_hour_that_comes_twice_has_its_times_once() -> None:
         ("0 9 * * 6", "UTC", "mon_fri", "no such time ever comes"),
     ],
 )
-def test_what_is_wrong_is_said(cron: str, zone: str, mode: str, complaint: str) -> None:
+def test_the_error_says_what_is_wrong(cron: str, zone: str, mode: str, complaint: str) -> None:
     with pytest.raises(BadSchedule, match=complaint):
         Schedule.parse(cron, zone, mode)
 
 
-def test_a_clock_beyond_the_calendar_has_no_next_time() -> None:
+def test_there_is_no_due_time_beyond_the_calendar() -> None:
     assert Schedule.parse("@daily", "UTC").next_after(1e18) is None
 
 
-def test_holidays_that_are_not_decreed_yet_are_weekdays(capfd: pytest.CaptureFixture[str]) -> None:
+def test_future_holidays_that_are_not_published_yet_count_as_weekdays(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     schedule = Schedule("0 9 * * *", SHANGHAI, WorkdayMode.CN_WORKDAY)
     assert said(schedule.next_after(at("2099-01-01 10:00", SHANGHAI)), SHANGHAI).startswith(
         "2099-01-02"  # a Friday
@@ -103,10 +105,10 @@ MOMENTS = st.integers(int(at("2024-01-01 00:00")), int(at("2028-12-31 00:00")))
 
 @settings(max_examples=60)
 @given(FIELDS, ZONES, st.sampled_from(list(WorkdayMode)), MOMENTS)
-def test_times_come_in_order_and_do_not_depend_on_where_one_begins(
+def test_due_times_are_ordered_and_do_not_depend_on_the_start(
     fields: tuple[str, ...], zone: str, mode: WorkdayMode, moment: int
 ) -> None:
-    """What was told of is never due again, whenever the bot was started in between."""
+    """So an announced time is never due again, whenever the bot starts."""
     schedule = Schedule(parsed_cron(" ".join(fields)), zone, mode)
     times = list(islice(schedule.times_after(moment), 5))
     assert times == sorted(set(times))
@@ -118,7 +120,7 @@ def test_times_come_in_order_and_do_not_depend_on_where_one_begins(
 
 
 def _has(cron: str, moment: datetime) -> bool:
-    """cron(5), said naively: for the fields of the test below."""
+    """A naive implementation of cron(5) for the expressions of the test below."""
     minute, hour, *_ = cron.split()
     now = (moment.minute, moment.hour)
     for field, value in zip((minute, hour), now, strict=True):
@@ -135,7 +137,7 @@ def _has(cron: str, moment: datetime) -> bool:
     MOMENTS,
 )
 def test_no_minute_is_missed(cron: str, zone: str, moment: int) -> None:
-    """Compared with looking at every minute of a day."""
+    """The times are compared with a check of every minute of a day."""
     begin = datetime.fromtimestamp(moment - moment % 60, UTC)
     expected = [
         minute.timestamp()

@@ -1,4 +1,4 @@
-"""Timers with a store and an inbox, over restarts."""
+"""Timers with a store and an inbox, also over restarts."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ HOURLY = Schedule.parse("0 * * * *", "UTC")
 
 
 class Bot:
-    """What has timers. ``now`` is its clock."""
+    """The parts of a bot that timers need. ``now`` is its clock."""
 
     def __init__(self, url: str) -> None:
         self.now = NOON
@@ -36,7 +36,7 @@ class Bot:
 
     @asynccontextmanager
     async def up(self, *, started: bool = True, **settings: int) -> AsyncIterator["Bot"]:
-        """A process, from its start to its end."""
+        """Run the bot in this block, as one process from its start to its end."""
         bounds = TimerSettings(look_s=0.01, **settings)
         async with Store.open(self.url, clock=self.clock) as self.store:
             self.inbox = Inbox(self.store, Broadcast(), wall=self.clock)
@@ -59,7 +59,7 @@ class Bot:
         return lines
 
     async def left(self, *texts: str) -> None:
-        """Wait until only these timers are set: a line is there a moment before its timer goes."""
+        """Wait until only these timers are set. A timer is removed a moment after its line."""
         with anyio.fail_after(30):
             while [row.text for row in self.timers.of_chat(GROUP)] != [*texts]:
                 await anyio.sleep(0.01)
@@ -67,7 +67,7 @@ class Bot:
 
 @pytest.fixture(scope="module")
 async def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database: its tables take longer than any test here."""
+    """An empty database, made once: making its tables takes longer than any test here."""
     folder = tmp_path_factory.mktemp("fresh")
     async with Store.open(f"sqlite://{folder}/nekro.sqlite3"):
         pass
@@ -85,7 +85,7 @@ async def bot(request: pytest.FixtureRequest, tmp_path: Path, fresh: Path) -> Bo
 TEA = "A timer that was set in this chat is due: tea"
 
 
-async def test_a_timer_is_told_of_when_its_time_comes(bot: Bot) -> None:
+async def test_a_timer_is_announced_when_it_is_due(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await anyio.sleep(0.05)
@@ -102,7 +102,7 @@ async def test_a_timer_is_told_of_when_its_time_comes(bot: Bot) -> None:
         assert await bot.lines(OTHER) == []
 
 
-async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None:
+async def test_timers_survive_a_restart_and_late_ones_say_that_they_are_late(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await bot.timers.create(GROUP, HOURLY, "stretch", title="health")
@@ -119,9 +119,9 @@ async def test_timers_outlive_the_process_and_late_ones_say_so(bot: Bot) -> None
         assert len(await bot.lines()) == 2
 
 
-async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> None:
-    """The line and the row are one transaction: there is nothing between them. Even where the row
-    is put back by hand, the line's unique key keeps it from being told again."""
+async def test_a_due_time_is_announced_once_even_if_the_row_is_reset(bot: Bot) -> None:
+    """The line and the row are written in one transaction. Here the row is reset by hand, and the
+    unique key of the line still prevents a second announcement."""
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON, "tea")
         await bot.until(bool)
@@ -132,7 +132,7 @@ async def test_a_process_that_dies_between_two_lines_tells_once(bot: Bot) -> Non
         assert await bot.lines() == [TEA]
 
 
-async def test_nothing_is_told_before_the_platforms_are_there(bot: Bot) -> None:
+async def test_no_timer_is_announced_before_the_platforms_are_connected(bot: Bot) -> None:
     async with bot.up(started=False):
         await bot.timers.set_once(GROUP, NOON, "tea")
         await anyio.sleep(0.05)
@@ -141,12 +141,12 @@ async def test_nothing_is_told_before_the_platforms_are_there(bot: Bot) -> None:
         assert await bot.until(bool) == [TEA]
 
 
-async def test_a_clock_that_is_set_is_followed(bot: Bot) -> None:
+async def test_timers_follow_a_clock_that_was_set(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600
         await bot.until(lambda lines: len(lines) == 1)
-        bot.now -= 1800  # put back: 13:00 comes again, and was told of
+        bot.now -= 1800  # set back: 13:00 comes again, but was announced already
         await anyio.sleep(0.05)
         bot.now += 1800
         await anyio.sleep(0.05)
@@ -155,7 +155,7 @@ async def test_a_clock_that_is_set_is_followed(bot: Bot) -> None:
         await bot.until(lambda lines: len(lines) == 2)
 
 
-async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
+async def test_a_hundred_timers_of_one_moment_are_announced_in_order(bot: Bot) -> None:
     async with bot.up():
         for number in range(100):
             await bot.timers.set_once(GROUP, NOON + 1 + number / 1000, str(number))
@@ -164,7 +164,7 @@ async def test_a_hundred_at_one_moment_come_in_their_order(bot: Bot) -> None:
         assert [text.rpartition(" ")[2] for text in lines] == [str(n) for n in range(100)]
 
 
-async def test_the_next_temporary_timer_takes_the_place_of_the_last(bot: Bot) -> None:
+async def test_a_new_temporary_timer_replaces_the_old_one(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.set_once(GROUP, NOON + 60, "look", temporary=True)
         await bot.timers.set_once(GROUP, NOON + 30, "tea")
@@ -178,7 +178,7 @@ async def test_the_next_temporary_timer_takes_the_place_of_the_last(bot: Bot) ->
         assert bot.timers.of_chat(GROUP) == []
 
 
-async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
+async def test_a_recurring_timer_can_be_paused_changed_and_deleted(bot: Bot) -> None:
     async with bot.up():
         job = await bot.timers.create(GROUP, HOURLY, "stretch")
         paused = await bot.timers.pause(job.timer_id)
@@ -204,7 +204,7 @@ async def test_a_recurring_timer_rests_changes_and_goes(bot: Bot) -> None:
                 await act(job.timer_id)
 
 
-async def test_what_cannot_be_set_is_refused(bot: Bot) -> None:
+async def test_impossible_timers_are_refused(bot: Bot) -> None:
     async with bot.up():
         with pytest.raises(TimerRefused, match="hundred years"):
             await bot.timers.set_once(GROUP, NOON + 1e300, "x")
@@ -216,7 +216,7 @@ async def test_what_cannot_be_set_is_refused(bot: Bot) -> None:
                 await bot.timers.set_once(GROUP, NOON, text)
 
 
-async def test_a_model_that_runs_wild_comes_to_an_end(bot: Bot) -> None:
+async def test_the_number_of_timers_is_limited(bot: Bot) -> None:
     async with bot.up(per_chat=3, in_all=4):
         await bot.timers.set_once(GROUP, NOON + 60, "0", temporary=True)
         for number in range(2):
@@ -229,12 +229,12 @@ async def test_a_model_that_runs_wild_comes_to_an_end(bot: Bot) -> None:
             await bot.timers.set_once(OTHER, NOON + 60, "5")
 
 
-async def test_what_cannot_be_kept_did_not_happen_and_what_is_due_waits(
+async def test_while_the_store_fails_no_timer_changes_and_due_timers_wait(
     fresh: Path, tmp_path: Path
 ) -> None:
-    """The store refuses to write for a while, as on a full disk."""
+    """The store refuses writes for a while, as it does on a full disk."""
     shutil.copy(fresh, tmp_path)
-    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # which alone has a switch for this
+    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # only SQLite has PRAGMA query_only
     async with bot.up():
         row = await bot.timers.set_once(GROUP, NOON + 60, "tea")
         await bot.store.timers._database.read("PRAGMA query_only = ON")

@@ -1,4 +1,4 @@
-"""Tools for tests, described from real functions."""
+"""Makes tools for tests from real functions."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,7 +15,7 @@ def tool_of(
     module: str = "mod",
     owner: str = "ann.mod",
 ) -> Tool:
-    """The tool, or an assertion with the reason why there is none."""
+    """The tool of a function. A function that is refused fails the test with the reason."""
     described = describe(function, kind, name=name or function.__name__, module=module, owner=owner)
     assert described.tool is not None, described.problems
     return described.tool

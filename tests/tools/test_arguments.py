@@ -1,4 +1,4 @@
-"""Arguments: bound as Python binds them, converted as the annotations say, refused in words."""
+"""Arguments are bound as Python binds them, converted by the annotations, or refused."""
 
 import inspect
 from dataclasses import replace
@@ -94,7 +94,7 @@ DEEPER, WORDY = map(tool_of, (deeper, wordy))
         (POSITIONAL, (), {"b": 4, "a": 1}, (1, 4), {}),
     ],
 )
-def test_converted(
+def test_arguments_are_converted(
     tool: Tool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -126,7 +126,7 @@ def test_converted(
         (REST, (1,), {"k": {}}, "argument 'k': expected str, got dict {}"),
     ],
 )
-def test_refused_in_words(
+def test_wrong_arguments_are_refused_with_a_reason(
     tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
@@ -224,7 +224,7 @@ NO_INTEGER = "Input should be a valid integer, unable to parse string as an inte
         ),
     ],
 )
-def test_all_that_is_said_of_a_call_that_does_not_fit(
+def test_the_error_lists_everything_that_is_wrong_with_a_call(
     tool: Tool, args: tuple[Any, ...], kwargs: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
@@ -232,7 +232,7 @@ def test_all_that_is_said_of_a_call_that_does_not_fit(
     assert str(caught.value) == f"{tool.name}(): {told}. Signature: {signature_text(tool)}"
 
 
-def test_an_argument_nested_beyond_what_python_can_walk() -> None:
+def test_an_argument_that_is_nested_too_deeply_is_refused() -> None:
     tree: list[Any] = []
     for _ in range(50_000):
         tree = [tree]
@@ -240,7 +240,7 @@ def test_an_argument_nested_beyond_what_python_can_walk() -> None:
         bind_arguments(DEEP, (tree,))
 
 
-def test_a_tool_with_a_title_is_told_of_by_its_function() -> None:
+def test_errors_name_the_function_of_a_tool_with_a_title() -> None:
     assert named_tool("Look it up", "look", "ann.mod").name == "Look it up"
     with pytest.raises(ArgumentError, match=r"^look\(\): takes no arguments"):
         bind_arguments(named_tool("Look it up", "look", "ann.mod"), (1,))
@@ -248,12 +248,12 @@ def test_a_tool_with_a_title_is_told_of_by_its_function() -> None:
         bind_arguments(named_tool("find", "look", "ann.mod"), (1,))
 
 
-def test_a_parameter_that_cannot_be_checked_takes_what_comes() -> None:
+def test_a_parameter_that_cannot_be_checked_accepts_any_value() -> None:
     unchecked = replace(ONE, parameters=(replace(ONE.parameters[0], convert=None),))
     assert bind_arguments(unchecked, ("x",)) == BoundArguments(("x",), {})
 
 
-def test_nothing_is_bound_to_nothing() -> None:
+def test_a_call_without_arguments_is_bound() -> None:
     assert bind_arguments(NOTHING) == BoundArguments() == BoundArguments((), {})
 
 
@@ -267,7 +267,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(args=st.lists(PLAIN, max_size=3), kwargs=st.dictionaries(ANY_TEXT | st.just("text"), PLAIN))
-def test_whatever_comes_it_is_bound_or_refused(args: list[Any], kwargs: dict[str, Any]) -> None:
+def test_any_arguments_are_bound_or_refused(args: list[Any], kwargs: dict[str, Any]) -> None:
     refused, bound = "", None
     try:
         bound = bind_arguments(MANY, args, kwargs)
@@ -275,7 +275,7 @@ def test_whatever_comes_it_is_bound_or_refused(args: list[Any], kwargs: dict[str
         refused = str(error)
     if bound is not None:
         inspect.signature(many).bind(None, *bound.args, **bound.kwargs)
-    # What is said can be printed and stored, whatever came.
+    # Any refusal text can be printed and stored.
     assert refused.encode() or bound is not None
 
 
@@ -283,7 +283,9 @@ def test_whatever_comes_it_is_bound_or_refused(args: list[Any], kwargs: dict[str
     args=st.lists(st.integers(), max_size=5),
     kwargs=st.dictionaries(st.sampled_from((*NAMES, "x")), st.integers()),
 )
-def test_binds_exactly_what_python_binds(args: list[int], kwargs: dict[str, int]) -> None:
+def test_exactly_the_calls_that_python_accepts_are_bound(
+    args: list[int], kwargs: dict[str, int]
+) -> None:
     try:
         expected = inspect.signature(four).bind(None, *args, **kwargs)
     except TypeError:

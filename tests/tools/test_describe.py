@@ -1,4 +1,4 @@
-"""What is read from a function, what is refused, what its author is told."""
+"""How a function becomes a tool: what is read from it, and which errors and warnings it causes."""
 
 import ast
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AgentCtx:
-    """Stands for the real one, which lives on a higher floor."""
+    """Stands for the real class, which belongs to a higher floor."""
 
 
 class Colour(Enum):
@@ -104,7 +104,7 @@ async def numpy(_ctx: AgentCtx, text: str, speed: float = 1.0) -> str:
 
 
 @pytest.mark.parametrize("function", [google, numpy])
-def test_both_styles_read_the_same(function: Callable[..., Awaitable[Any]]) -> None:
+def test_both_docstring_styles_give_the_same_tool(function: Callable[..., Awaitable[Any]]) -> None:
     described = describe(function, ToolKind.TOOL, name="say", module="mod", owner="ann.mod")
     tool = described.tool
     assert tool is not None
@@ -145,7 +145,7 @@ async def everything(
 ) -> tuple[int, ...]: ...
 
 
-def test_signature_as_an_author_would_write_it() -> None:
+def test_the_signature_is_written_as_an_author_would_write_it() -> None:
     assert signature_text(tool_of(everything)) == (
         "everything(a: int, b: List[Dict[str, Any]], c: str | None = None, "
         "d: Literal['x', 'y'] = 'x', e: str | None = None, *rest: int, f: int = 1, "
@@ -154,7 +154,7 @@ def test_signature_as_an_author_would_write_it() -> None:
     )
 
 
-def test_keyword_only_without_variadic_has_its_star() -> None:
+def test_keyword_only_parameters_are_written_after_a_star() -> None:
     async def function(_ctx: AgentCtx, a: int, *, b: int) -> None: ...
 
     assert signature_text(tool_of(function)) == "function(a: int, *, b: int) -> None"
@@ -187,7 +187,7 @@ NASTY = [
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_every_stub_parses_and_says_what_was_written(text: str) -> None:
+def test_every_stub_parses_and_contains_the_docstring(text: str) -> None:
     async def function(_ctx: AgentCtx, value: str = text) -> str: ...
 
     function.__doc__ = f"Sum {text}\n\nMore {text}."
@@ -231,7 +231,7 @@ class WithCall:
         ("text", "is no function"),
     ],
 )
-def test_refused_with_place_and_remedy(function: Any, reason: str) -> None:
+def test_a_refused_function_is_reported_with_place_and_remedy(function: Any, reason: str) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is None
     (problem,) = described.problems
@@ -301,7 +301,7 @@ async def two(first: str, _ctx: AgentCtx, text: str) -> str:
         (Called(), "Called"),
     ],
 )
-def test_also_taken(function: Any, name: str) -> None:
+def test_these_functions_are_accepted_too(function: Any, name: str) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is not None
     assert described.tool.python_name == name
@@ -336,7 +336,7 @@ async def no_type(_ctx: AgentCtx, value: 5 = None) -> str:  # type: ignore[valid
         (uncheckable, ["annotation of 'value' cannot be resolved"]),
     ],
 )
-def test_taken_with_warnings(function: Any, told: list[str]) -> None:
+def test_these_functions_are_accepted_with_warnings(function: Any, told: list[str]) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is not None
     assert len(described.problems) == len(told)

@@ -1,4 +1,4 @@
-"""Worked examples out of docstrings."""
+"""Worked examples are read from docstrings."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from nekro_core.tools.stub import stub
 from tests.tools.make import tool_of
 
 
-def test_up_to_the_next_person() -> None:
+def test_an_example_ends_at_the_next_user_line() -> None:
     code = example_code(
         """
         print("for readers")
@@ -56,7 +56,7 @@ async def greet(_ctx: AgentCtx, words: str) -> str:
     return words
 
 
-def test_a_large_model_is_shown_two_and_a_small_one_has_them_all() -> None:
+def test_a_stub_shows_two_examples_and_the_tool_stores_all() -> None:
     tool = tool_of(greet)
     assert [example.says for example in tool.examples] == ["one", "two", "three"]
     shown = stub(tool)
@@ -66,7 +66,7 @@ def test_a_large_model_is_shown_two_and_a_small_one_has_them_all() -> None:
 
 
 @pytest.mark.parametrize("fence", ["```python\n{}\n```", "```\n{}\n```", "{}", "\n    {}\n"])
-def test_fences_are_not_code(fence: str) -> None:
+def test_code_fences_are_removed(fence: str) -> None:
     assert example_code(fence.format("f(1)")) == "f(1)"
 
 
@@ -81,5 +81,5 @@ def test_fences_are_not_code(fence: str) -> None:
         ("", "en"),
     ],
 )
-def test_language_by_script(text: str, language: str) -> None:
+def test_the_language_of_an_example_is_recognized_by_its_script(text: str, language: str) -> None:
     assert script_language(text) == language

@@ -1,4 +1,4 @@
-"""Under which names tools are found."""
+"""The names under which tools are found."""
 
 import builtins
 import keyword
@@ -19,7 +19,7 @@ def owners(tools: ToolSet, *names: str) -> list[str | None]:
     return [tool.owner if tool else None for tool in found]
 
 
-def test_three_names_reach_one_tool() -> None:
+def test_a_tool_is_found_by_three_names() -> None:
     tool = named_tool("send_channel_message", "send_chat_message", "ann.seed")
     tools = tool_set([tool])
     assert tools.named[0].names == (
@@ -44,12 +44,14 @@ def test_three_names_reach_one_tool() -> None:
         ("__import__", "__call__", ("mod.__call__",)),
     ],
 )
-def test_what_is_pythons_stays_pythons(name: str, python_name: str, names: tuple[str, ...]) -> None:
+def test_names_of_python_are_not_given_to_tools(
+    name: str, python_name: str, names: tuple[str, ...]
+) -> None:
     tools = tool_set([named_tool(name, python_name, "ann.mod")])
     assert tools.named[0].names == names
 
 
-def test_an_installed_plugin_goes_before_a_built_in_one() -> None:
+def test_a_name_belongs_to_an_installed_plugin_before_a_built_in_one() -> None:
     builtin = named_tool("send", "send", "nekro.chat")
     installed = named_tool("send", "my_send", "ann.mine")
     for order in ((builtin, installed), (installed, builtin)):
@@ -64,7 +66,7 @@ def test_an_installed_plugin_goes_before_a_built_in_one() -> None:
         assert set(clash.owners) == {"nekro.chat", "ann.mine"}
 
 
-def test_of_two_installed_ones_neither_until_they_are_ordered() -> None:
+def test_a_name_of_two_installed_plugins_is_free_until_the_operator_orders_them() -> None:
     both = [named_tool("draw", "draw", "ann.a"), named_tool("draw", "draw", "bob.b")]
     tools = tool_set(both)
     assert owners(tools, "draw", "a.draw", "b.draw") == [None, "ann.a", "bob.b"]
@@ -75,7 +77,7 @@ def test_of_two_installed_ones_neither_until_they_are_ordered() -> None:
     assert "bob.b has it" in ordered.clashes[0].message
 
 
-def test_inside_a_plugin_the_name_goes_before_a_python_name() -> None:
+def test_inside_a_plugin_a_tool_name_wins_over_a_function_name() -> None:
     first = named_tool("roll", "throw", "ann.a")
     second = named_tool("throw", "fling", "ann.a")
     tools = tool_set([first, second])
@@ -91,18 +93,18 @@ def test_a_second_definition_replaces_the_first() -> None:
     assert tools.tools[0] is second
 
 
-def test_two_plugins_of_one_name_are_told_apart_by_their_authors() -> None:
+def test_two_plugins_with_one_name_are_distinguished_by_their_authors() -> None:
     tools = tool_set([named_tool("x", "f", "ann.same"), named_tool("y", "f", "bob.same")])
     assert owners(tools, "ann.same.f", "bob.same.f", "same.f") == ["ann.same", "bob.same", None]
 
 
-def test_an_author_may_want_the_dotted_name_alone() -> None:
+def test_an_author_may_choose_a_dotted_name_only() -> None:
     tools = tool_set([named_tool("desk.glob", "glob", "ann.desk")])
     assert tools.named[0].names == ("desk.glob",)
     assert owners(tools, "desk.glob", "glob") == ["ann.desk", None]
 
 
-def test_a_function_that_shares_its_plugins_name_is_bound_first() -> None:
+def test_a_function_with_the_name_of_its_plugin_comes_first() -> None:
     tools = tool_set(
         [named_tool("roll", "roll", "ann.dice"), named_tool("dice", "dice", "ann.dice")]
     )
@@ -136,5 +138,5 @@ def test_every_name_has_one_tool_and_every_tool_a_name(offered: list[Tool]) -> N
         assert all(is_free_name(name) for name in named.names if "." not in name)
 
 
-def test_nothing_of_python_is_free() -> None:
+def test_builtins_and_keywords_are_not_free_names() -> None:
     assert not any(map(is_free_name, [*dir(builtins), *keyword.kwlist, "", "two words", "1a"]))

@@ -1,4 +1,4 @@
-"""What a return value means, for each kind."""
+"""What a return value means for each kind of tool."""
 
 import base64
 from typing import Any
@@ -63,7 +63,7 @@ LOOK = tool(ToolKind.MULTIMODAL_AGENT)
         (ToolKind.MULTIMODAL_AGENT, [text("a")], RichObservation((TextContent("a"),))),
     ],
 )
-def test_each_kind(kind: ToolKind, value: Any, outcome: Any) -> None:
+def test_each_kind_accepts_these_values(kind: ToolKind, value: Any, outcome: Any) -> None:
     assert outcome_of(tool(kind), value) == outcome
 
 
@@ -71,14 +71,14 @@ def test_each_kind(kind: ToolKind, value: Any, outcome: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "came"), [(None, "None"), (1, "int"), (["a"], "list"), (b"", "bytes")]
 )
-def test_what_must_be_text(kind: ToolKind, value: Any, came: str) -> None:
+def test_a_value_that_is_not_text_is_refused(kind: ToolKind, value: Any, came: str) -> None:
     outcome = outcome_of(tool(kind), value)
     assert outcome == ToolCallFailed(
         f"it returned {came}: a tool of kind {kind.value} must return str"
     )
 
 
-def test_a_forgotten_await_is_told() -> None:
+def test_a_forgotten_await_is_reported() -> None:
     async def inner() -> None: ...
 
     outcome = outcome_of(tool(ToolKind.TOOL), inner())
@@ -94,7 +94,7 @@ def test_a_forgotten_await_is_told() -> None:
         (text("a"), (TextContent("a"),)),
         ({"role": "user", "content": [text("a")]}, (TextContent("a"),)),
         ([image(DATA_URL)], (ImageContent(data=PNG, mime="image/png"),)),
-        # A picture is what its bytes say, not what it is called.
+        # The type of a picture comes from its bytes, not from the data URL.
         ([image(DATA_URL.replace("png", "jpeg"))], (ImageContent(data=PNG, mime="image/png"),)),
         ([image("https://a.example/x.png")], (ImageContent(url="https://a.example/x.png"),)),
         (
@@ -105,7 +105,7 @@ def test_a_forgotten_await_is_told() -> None:
         ([audio(b"\xff\xfb", "mp3")], (AudioContent(data=b"\xff\xfb", format="mp3"),)),
     ],
 )
-def test_parts(value: Any, parts: Any) -> None:
+def test_a_list_of_parts_is_parsed(value: Any, parts: Any) -> None:
     assert contents(value) == parts
 
 
@@ -132,7 +132,7 @@ def test_parts(value: Any, parts: Any) -> None:
         ([audio(WAV, "ogg")], "format 'ogg'"),
     ],
 )
-def test_malformed_parts(value: Any, told: str) -> None:
+def test_malformed_parts_are_refused(value: Any, told: str) -> None:
     with pytest.raises(ContentError) as caught:
         contents(value)
     assert told in str(caught.value)
@@ -153,7 +153,7 @@ JSON = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(JSON)
-def test_anything_is_parts_or_a_clear_error(value: Any) -> None:
+def test_any_value_is_parsed_as_parts_or_refused(value: Any) -> None:
     outcome = outcome_of(LOOK, value)
     match outcome:
         case RichObservation(parts):

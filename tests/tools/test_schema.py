@@ -1,4 +1,4 @@
-"""Types for machines and for readers."""
+"""Types of parameters, as JSON schema for programs and as text for readers."""
 
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ async def place(_ctx: Any, at: Point, mode: Literal["a", "b"] = "a", *more: int)
     """
 
 
-def test_the_function_of_tool_mode() -> None:
+def test_the_json_schema_of_a_function_in_tool_mode() -> None:
     assert function_schema(tool_of(place), "mod.place") == {
         "type": "function",
         "function": {
@@ -60,5 +60,5 @@ def test_the_function_of_tool_mode() -> None:
         (Literal["a", 1], "Literal['a', 1]"),
     ],
 )
-def test_types_as_an_author_writes_them(annotation: Any, text: str) -> None:
+def test_types_are_written_as_an_author_writes_them(annotation: Any, text: str) -> None:
     assert type_text(annotation) == text

@@ -1,4 +1,4 @@
-"""Every sentence exists in every language, with the same places to fill."""
+"""Every sentence exists in every language, with the same placeholders."""
 
 import string
 
@@ -21,7 +21,7 @@ def test_every_language_has_the_same_sentences(language: str) -> None:
         assert here[key].strip()
 
 
-def test_a_sentence_is_said_in_the_language_of_the_chat() -> None:
+def test_a_sentence_is_returned_in_the_requested_language() -> None:
     catalogue = Catalogue.load()
     assert catalogue.say("turn.stopped", "en") == "Stopped."
     assert catalogue.say("turn.stopped", "zh-CN") == "已停止。"
@@ -30,12 +30,12 @@ def test_a_sentence_is_said_in_the_language_of_the_chat() -> None:
     assert "7" in catalogue.say("limit.steps", "ja", limit=7)
 
 
-def test_a_value_is_no_template() -> None:
+def test_placeholders_inside_a_value_are_not_filled() -> None:
     catalogue = Catalogue({"en": {"key": "{value}"}})
     assert catalogue.say("key", value="{value.__class__} {0}") == "{value.__class__} {0}"
 
 
-def test_a_wrong_key_is_a_mistake_of_the_program() -> None:
+def test_an_unknown_key_raises_key_error() -> None:
     with pytest.raises(KeyError):
         Catalogue.load().say("no.such.key")
 
@@ -51,5 +51,5 @@ def test_a_wrong_key_is_a_mistake_of_the_program() -> None:
         (["hello", "カード"], "ja"),
     ],
 )
-def test_language_is_told_from_the_script(texts: list[str], language: str) -> None:
+def test_the_language_is_recognized_by_the_script(texts: list[str], language: str) -> None:
     assert language_of(texts) == language

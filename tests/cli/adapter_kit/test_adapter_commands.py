@@ -1,4 +1,4 @@
-"""``nekro adapter``: what is written works, and what is wrong is told."""
+"""``nekro adapter``: ``new`` writes adapters that work; ``check`` and ``list`` report mistakes."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ FILES = [
 ]
 
 
-def test_a_new_adapter_keeps_the_contract_where_the_bot_finds_it(tmp_path: Path) -> None:
+def test_a_new_adapter_passes_check_and_its_contract_tests(tmp_path: Path) -> None:
     made = nekro(tmp_path, "adapter", "new", "tcp_lines")
     assert made.status == 0, made.err
     folder = tmp_path / "data" / "adapters" / "tcp_lines"
@@ -48,7 +48,7 @@ def test_a_new_adapter_keeps_the_contract_where_the_bot_finds_it(tmp_path: Path)
 
 
 def test_a_new_adapter_passes_the_checks_of_a_checkout(tmp_path: Path) -> None:
-    """Among the built-in adapters, with names of any length: lines have at most 100 characters."""
+    """Names of any length keep lines within 100 characters."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "nekro_core").symlink_to(ROOT / "nekro_core")
     (tmp_path / "adapters").mkdir()
@@ -65,7 +65,7 @@ def test_a_new_adapter_passes_the_checks_of_a_checkout(tmp_path: Path) -> None:
             text=True,
         )
         assert checked.returncode == 0, f"{check}\n{checked.stdout}{checked.stderr}"
-    # tests/house counts a class name that two adapters bear.
+    # tests/house refuses a class name that two adapters use.
     code = "\n".join(path.read_text() for path in (tmp_path / "adapters").rglob("*.py"))
     classes = re.findall(r"^class (\w+)", code, re.MULTILINE)
     assert len(classes) == len({*classes}) > 0
@@ -92,7 +92,7 @@ def test_a_name_that_cannot_be_used_is_refused(tmp_path: Path, name: str) -> Non
         ),
     ],
 )
-def test_check_tells_what_is_wrong(tmp_path: Path, manifest: str, code: str, words: str) -> None:
+def test_check_reports_what_is_wrong(tmp_path: Path, manifest: str, code: str, words: str) -> None:
     folder = tmp_path / "slack"
     folder.mkdir()
     (folder / "adapter.toml").write_text(manifest)
@@ -101,7 +101,7 @@ def test_check_tells_what_is_wrong(tmp_path: Path, manifest: str, code: str, wor
     assert (checked.status, words in checked.err) == (1, True), checked.err
 
 
-def test_list_tells_what_cannot_be_read_and_what_is_not_there(tmp_path: Path) -> None:
+def test_list_reports_a_missing_manifest_and_an_unknown_platform(tmp_path: Path) -> None:
     (tmp_path / "data" / "adapters" / "slack").mkdir(parents=True)
     (tmp_path / ".env").write_text('NEKRO_PLATFORMS=["telegran"]')
     listed = nekro(tmp_path, "adapter", "list")

@@ -1,4 +1,4 @@
-"""Clients of `nekro mcp`: of a process of its own, and of a server in this one."""
+"""Clients of `nekro mcp`: one starts it as a child process, one runs its server in this process."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ async def over_stdio(bot: BotProcess, *arguments: str) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def served(bot: BotProcess, chat: str = "") -> AsyncIterator[str]:
-    """The address of what `nekro mcp --http` serves, in this process."""
+    """Run the server of `nekro mcp --http` in this process; yields its address."""
     place = find_running_instance(bot.data)
     assert place is not None
     servers: list[uvicorn.Server] = []
@@ -56,7 +56,7 @@ async def served(bot: BotProcess, chat: str = "") -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def over_http(bot: BotProcess, chat: str = "") -> AsyncIterator[Client]:
-    """A client with the token."""
+    """A client that sends the token."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(bot, chat) as address,

@@ -1,4 +1,4 @@
-"""`nekro mcp` with the client of the package `mcp`: over stdin and stdout, and over HTTP."""
+"""`nekro mcp`, called by the client of the package `mcp` over stdin and stdout and over HTTP."""
 
 import json
 from argparse import Namespace
@@ -95,7 +95,7 @@ async def choose(_ctx: AgentCtx):
 async def bot(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[BotProcess]:
-    """A bot with the probe, and no model to ask."""
+    """A bot with the probe plugin and without a model."""
     folder = tmp_path_factory.mktemp("mcp")
     plugins = folder / "data" / "plugins"
     plugins.mkdir(parents=True)
@@ -108,7 +108,7 @@ async def bot(
 
 
 async def listed_called_and_cancelled(client: Client, marks: Path, name: str) -> None:
-    """What a client does, whatever lies between."""
+    """What a client does over either transport."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert list(tools)[:8] == list(TOOL_NAMES)
     assert {"double", "draw", "endless", "view_image"} <= set(tools)
@@ -162,7 +162,7 @@ async def test_tools_are_listed_called_and_cancelled_over_http(bot: BotProcess) 
         await listed_called_and_cancelled(client, bot.data.parent, "http")
 
 
-async def test_in_a_chat_there_is_all_that_the_chat_has(bot: BotProcess) -> None:
+async def test_a_server_for_a_chat_offers_the_tools_of_the_chat(bot: BotProcess) -> None:
     async with over_http(bot, "web-private_lin") as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "send_channel_message" in names
@@ -182,7 +182,7 @@ async def test_in_a_chat_there_is_all_that_the_chat_has(bot: BotProcess) -> None
     assert record["run_id"]
 
 
-async def test_a_bot_that_has_ended_is_told_of(tmp_path: Path) -> None:
+async def test_a_call_to_a_bot_that_has_ended_is_an_error(tmp_path: Path) -> None:
     place = InstanceInfo(pid=1, port=9, address="http://127.0.0.1:9", token="none")
     async with (
         BotTools.at(tmp_path, place, chat="") as tools,
@@ -249,7 +249,7 @@ async def test_the_http_api_checks_each_request(
     assert (response.status_code, says in response.text) == (status, True), response.text
 
 
-async def test_the_servers_head_is_bounded_and_sockets_need_the_token(bot: BotProcess) -> None:
+async def test_request_heads_are_bounded_and_websockets_are_refused(bot: BotProcess) -> None:
     async with served(bot) as address:
         port = int(address.rpartition(":")[2].partition("/")[0])
         async with await anyio.connect_tcp("127.0.0.1", port) as stranger:
@@ -266,7 +266,7 @@ async def test_the_servers_head_is_bounded_and_sockets_need_the_token(bot: BotPr
             assert b" 403 " in await stranger.receive()
 
 
-async def test_nobody_asks_without_the_token(bot: BotProcess) -> None:
+async def test_the_http_api_refuses_requests_without_the_token(bot: BotProcess) -> None:
     async with httpx.AsyncClient(timeout=60) as http:
         listed = await http.get(f"{bot.address}/api/v1/tools")
         called = await http.post(f"{bot.address}/api/v1/tools/shell", json={"command": "id"})

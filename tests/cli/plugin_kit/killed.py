@@ -1,8 +1,8 @@
-"""Kills a command that changes plugins at each of its steps on the disk, and looks what is left.
+"""Kill a command that changes plugins at each of its file operations, and check what is left.
 
-A program of its own, since it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A step is
-what Python announces before it does it (an audit event): a rename, a deletion, a file that is
-opened.
+This is a separate program, because it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A
+step is a file operation for which Python raises an audit event before it happens: a rename, a
+deletion, a new folder, or a file that is opened for writing.
 """
 
 import os
@@ -32,7 +32,7 @@ def installer(data: Path) -> Installer:
 
 
 def own_of(data: Path) -> Path:
-    """Where the plugin keeps what it has."""
+    """The plugin's data folder."""
     return data / "plugin_data" / "ann.cup"
 
 
@@ -47,7 +47,7 @@ def write(folder: Path, text: str) -> None:
 
 
 def killed_at(step: int, change: Callable[[], object]) -> bool:
-    """Whether the child was killed before the change was through."""
+    """Run the change in a child and kill it at this step; False if the change ended before."""
     child = os.fork()
     if not child:
         left = step
@@ -69,7 +69,10 @@ def killed_at(step: int, change: Callable[[], object]) -> bool:
 
 
 def look(data: Path, step: int, *, may_be_gone: bool) -> str:
-    """What lies there, after a start of the bot or a command put it right."""
+    """Recover as the next start (odd steps) or command does; returns the plugin's text or ``gone``.
+
+    Asserts that the plugin is whole, or gone where it may be.
+    """
     if step % 2:
         recover_interrupted_move(data)
     recover_interrupted(data)
@@ -87,8 +90,8 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
 
 
 def main(folder: Path) -> None:
-    """Update, remove (with data: erase) and install, each killed at each step; prints what was
-    found how often."""
+    """Kill update, remove, erase (remove with data) and install at each step; print what was found
+    and how often."""
     logger.remove()
     source = folder / "cup"
     for name in ("update", "remove", "erase", "install"):

@@ -1,4 +1,4 @@
-"""A repository that is too much is given up while it comes, whatever makes it so."""
+"""A clone stops as soon as the repository has too many files or bytes."""
 
 import os
 import random
@@ -33,13 +33,13 @@ def commit(folder: Path, files: dict[str, bytes]) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-def test_what_fits_is_had(repository: Path, tmp_path: Path) -> None:
+def test_a_repository_within_the_limit_is_cloned(repository: Path, tmp_path: Path) -> None:
     made = commit(repository, {"a.py": b"x = 1\n"})
     assert clone(f"file://{repository}", "main", tmp_path / "ours", most_bytes=200_000) == made
     assert (tmp_path / "ours" / "a.py").read_bytes() == b"x = 1\n"
 
 
-def test_large_files_and_small_ones_that_unpack_to_much_are_given_up(
+def test_a_clone_stops_at_large_files_and_at_small_ones_that_unpack_to_large_ones(
     repository: Path, tmp_path: Path
 ) -> None:
     commit(repository, {"noise.bin": random.Random(1).randbytes(3_000_000)})
@@ -50,10 +50,10 @@ def test_large_files_and_small_ones_that_unpack_to_much_are_given_up(
         clone(f"file://{repository}", "", tmp_path / "two", most_bytes=1_000_000)
 
 
-def test_a_tree_of_ten_thousand_million_files_is_given_up_and_git_is_ended(
+def test_a_clone_of_ten_thousand_million_files_stops_and_git_is_killed(
     repository: Path, tmp_path: Path
 ) -> None:
-    """Ten folders deep, each with ten names of one and the same folder: 12 objects to fetch."""
+    """Ten levels of folders, each with ten names for one folder: only 12 objects to fetch."""
     inner = git(repository, "hash-object", "-w", "--stdin", given=b"boom")
     kind, mode = "blob", "100644"
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""The guide's first plugin, followed word for word: its commands and files, in a fresh clone."""
+"""The commands and files of the guide's first plugin work in a fresh clone."""
 
 import os
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs").glob("plugins*.md"))
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FIRST = re.compile(r"^## [^\n]+\n(.*?)^1\. \*\*", re.DOTALL | re.MULTILINE)
-"""The first section, up to the rules below it."""
+"""The first section of the guide, up to its numbered list."""
 _STEP = re.compile(
     r"`(?P<path>dice_cup/[\w./]+)`\n\n```python\n(?P<text>.*?)^```|^```sh\n(?P<sh>.*?)^```",
     re.DOTALL | re.MULTILINE,
@@ -26,7 +26,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def script(page: Path) -> str:
-    """What a reader of the first section does, as one shell script."""
+    """The commands and files of the first section as one shell script."""
     section = _FIRST.search(page.read_text("utf-8"))
     assert section is not None
     lines = ["set -euo pipefail"]
@@ -47,15 +47,15 @@ def test_the_pages_have_the_same_code() -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """This repository, cloned, and the environment that its ``make kit`` makes, without what that
-    downloads: packages are looked up in ours."""
+    """A clone of this repository with the environment that ``make kit`` makes. Nothing is
+    downloaded: the environment uses the packages of the one that runs the tests."""
     clone = tmp_path / "nekro-core"
     run("git", "clone", "--quiet", str(ROOT), str(clone))
     environment = clone / ".venv"
     run(sys.executable, "-m", "venv", "--without-pip", str(environment))
     (packages,) = environment.glob("lib/python*/site-packages")
-    # A folder named in a .pth file is searched, but its own .pth files are not read: the checkout
-    # that is installed here in place stays out of sight, and the clone is in its place.
+    # Python searches a folder that a .pth file names, but does not read the .pth files in it. So
+    # the editable install of this checkout is not found, and the clone is imported instead.
     (packages / "clone.pth").write_text(f"{clone}\n{sysconfig.get_path('purelib')}\n")
     nekro = environment / "bin" / "nekro"
     nekro.write_text(
@@ -69,7 +69,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def run(*command: str, folder: Path = ROOT, typed: str = "") -> str:
-    """Run a command with nothing of this machine's bots set; what it printed."""
+    """Run a command without the settings of any bot on this machine; returns its output."""
     unset = ("NEKRO_", "ONEBOT_", "WEB_", "VIRTUAL_ENV", "PYTEST", "MAKE")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(unset)}
     done = subprocess.run(
@@ -90,7 +90,7 @@ def run(*command: str, folder: Path = ROOT, typed: str = "") -> str:
 @pytest.mark.long
 @pytest.mark.jail
 @pytest.mark.timeout(400)
-def test_an_authors_first_plugin_in_a_fresh_clone(clone: Path) -> None:
+def test_the_first_plugin_of_the_guide_works_in_a_fresh_clone(clone: Path) -> None:
     said = run("bash", "-c", script(ROOT / "docs" / "plugins.md"), folder=clone, typed="y\n")
     assert "def shake(sides: int = 6, count: int = 1) -> list[int]:" in said
     assert "of every prompt in code mode" in said

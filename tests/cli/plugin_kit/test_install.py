@@ -1,4 +1,4 @@
-"""Plugins come from folders, zips and git, and go again; what is wrong with one changes nothing."""
+"""Plugins are installed from folders, zips and git, and removed. A bad one changes nothing."""
 
 import json
 import stat
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.long
 
 
 class Operator:
-    """Says yes, and remembers what was said."""
+    """Answers each question with yes, and stores what the installer printed."""
 
     def __init__(self, data: Path) -> None:
         self.answer = True
@@ -66,7 +66,7 @@ def operator(data: Path) -> Operator:
 
 @pytest.fixture
 def cup(tmp_path: Path) -> Path:
-    """A plugin's folder as its author has it."""
+    """The source folder of a plugin."""
     folder = tmp_path / "work" / "dice-cup"
     (folder / "__pycache__").mkdir(parents=True)
     (folder / "__pycache__" / "old.pyc").write_bytes(b"")
@@ -122,7 +122,7 @@ def test_a_folder_is_installed_updated_and_removed(
 
 
 @pytest.mark.parametrize("key", ["..", "../../precious", "/precious", "a/b"])
-def test_the_data_of_a_plugin_is_a_folder_of_its_own_whatever_it_calls_itself(
+def test_a_plugin_key_that_is_a_path_deletes_no_other_folder(
     operator: Operator, data: Path, key: str
 ) -> None:
     folder = data / "plugins" / "demo"
@@ -144,7 +144,7 @@ def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path)
     assert [path.name for path in data.iterdir()] == []
 
 
-def test_a_single_file_and_one_that_lies_there_already(
+def test_a_single_file_is_installed_also_if_it_is_in_the_plugins_folder_already(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "solo.py").write_text(plugin_source("solo", "f"))
@@ -181,8 +181,7 @@ def test_a_plugin_is_installed_from_git(operator: Operator, cup: Path, data: Pat
 
 
 def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
-    """Update, remove (with and without its data) and install, each ended by SIGKILL at each of
-    their steps on the disk."""
+    """SIGKILL ends update, remove (with and without data) and install at each file operation."""
     command = [sys.executable, "-m", "tests.cli.plugin_kit.killed", str(tmp_path)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -198,7 +197,9 @@ def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> N
         assert len(line) == 5, "before and after, nothing else"
 
 
-def test_a_second_command_is_told_to_wait(operator: Operator, cup: Path, data: Path) -> None:
+def test_a_second_command_is_refused_while_the_first_one_runs(
+    operator: Operator, cup: Path, data: Path
+) -> None:
     operator.install(cup)
     plan = PluginMove(
         item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
@@ -236,7 +237,9 @@ def packed(name: str, way: int) -> zipfile.ZipInfo:
     return entry
 
 
-def test_a_zip_as_code_hosts_make_them(operator: Operator, tmp_path: Path, data: Path) -> None:
+def test_a_zip_in_the_layout_of_code_hosts_is_installed(
+    operator: Operator, tmp_path: Path, data: Path
+) -> None:
     source = plugin_source("cup", "shake")
     whole = zipped(
         tmp_path / "cup-main.zip",
@@ -250,7 +253,7 @@ def test_a_zip_as_code_hosts_make_them(operator: Operator, tmp_path: Path, data:
     assert operator.install(around) == "local/cup"
 
 
-def test_a_plugin_for_maibot(operator: Operator, tmp_path: Path, data: Path) -> None:
+def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
     manifest = """{"id": "ann.mai-demo", "name": "Demo", "version": "1.0",
         "dependencies": [{"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}],
         "capabilities": ["send.text"]}"""
@@ -293,7 +296,7 @@ SOURCE = ("__init__.py", plugin_source("cup", "shake"))
         ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
     ],
 )
-def test_a_zip_that_is_refused(
+def test_a_hostile_zip_is_refused_with_a_reason(
     operator: Operator,
     tmp_path: Path,
     data: Path,
@@ -306,7 +309,7 @@ def test_a_zip_that_is_refused(
     assert list(data.iterdir()) == []
 
 
-def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
+def test_a_zip_with_a_false_size_is_refused(tmp_path: Path) -> None:
     bomb, place = tmp_path / "bomb.zip", tmp_path / "place"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__init__.py", "#" * 50_000)
@@ -321,10 +324,10 @@ def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
         unpack(bomb, place)
 
 
-def test_what_a_plugin_calls_itself_moves_no_cursor(
+def test_control_characters_in_a_plugin_name_are_escaped(
     operator: Operator, cup: Path, data: Path
 ) -> None:
-    """The lines that tell what it does must still be there when the operator is asked."""
+    """Otherwise a name could erase the lines above the question, which say what the plugin does."""
     hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
     (cup / "__init__.py").write_text(
         plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
@@ -356,12 +359,14 @@ def test_credentials_of_a_repository_are_not_shown(address: str, shown: str) -> 
 
 
 @pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
-def test_a_manifest_of_nonsense_tells_nothing(cup: Path, manifest: str) -> None:
+def test_a_malformed_manifest_is_ignored(cup: Path, manifest: str) -> None:
     (cup / "_manifest.json").write_text(manifest)
     assert inspect_plugin(cup).tools == ("shake",)
 
 
-def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path) -> None:
+def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(
+    operator: Operator, tmp_path: Path, cup: Path
+) -> None:
     with pytest.raises(SourceRefused, match="or a git address"):
         operator.install(tmp_path / "missing")
     (tmp_path / "two" / "a").mkdir(parents=True)
@@ -376,7 +381,7 @@ def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path
 
 
 @pytest.mark.long
-def test_its_packages_come_with_it_or_it_does_not_come(
+def test_a_plugin_is_installed_with_its_packages_or_not_at_all(
     operator: Operator, cup: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_these(tmp_path / "index", monkeypatch)
@@ -403,7 +408,9 @@ def test_its_packages_come_with_it_or_it_does_not_come(
     assert operator.installer.shelf.held == {}
 
 
-async def test_a_bot_that_runs_follows(tmp_path: Path, cup: Path) -> None:
+async def test_a_running_bot_loads_and_unloads_what_is_installed_and_removed(
+    tmp_path: Path, cup: Path
+) -> None:
     world = World(tmp_path / "data")
     operator = Operator(world.data_dir)
 

@@ -1,4 +1,4 @@
-"""``nekro plugin``: the operator's way to the list and the switches."""
+"""``nekro plugin list``, ``on`` and ``off``."""
 
 from contextvars import Context
 from pathlib import Path
@@ -10,7 +10,7 @@ from nekro_core.cli import main
 from tests.plugins.world import World, plugin_source
 
 
-def test_list_and_switches(
+def test_list_shows_plugins_and_switches_enable_and_disable_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(tmp_path)
@@ -23,7 +23,7 @@ def test_list_and_switches(
         async with world.bot() as registry:
             return [info.state.value for info in registry.plugins()]
 
-    # In contexts of their own: the tests' loop is known to the one that we are called in.
+    # `main` runs in a new context, because the test's own context holds a running event loop.
     def command(*words: str) -> tuple[int, str]:
         capsys.readouterr()
         status = Context().run(main, ["plugin", *words])

@@ -1,4 +1,4 @@
-"""``nekro plugin new`` and ``check``: what is written works, and what is wrong is told."""
+"""``nekro plugin new`` writes a plugin that works, and ``check`` reports mistakes."""
 
 import io
 import subprocess
@@ -16,7 +16,7 @@ from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import HEADER
 
 
-def test_a_new_plugin_is_four_files(tmp_path: Path) -> None:
+def test_new_writes_four_files(tmp_path: Path) -> None:
     written = write_new(tmp_path, "dice_cup", "you")
     assert [path.relative_to(tmp_path).as_posix() for path in written] == [
         "dice_cup/__init__.py",
@@ -72,7 +72,9 @@ async def notes(_ctx: AgentCtx) -> str:
 
 
 @pytest.mark.long
-async def test_check_counts_what_is_found_by_searching_and_what_is_added(tmp_path: Path) -> None:
+async def test_check_counts_the_tokens_of_deferred_tools_and_of_the_prompt_text(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "many.py").write_text(DEFERRED)
     _, text = await checked(tmp_path / "many.py")
     assert "(tool_search):\n\nweather: Say what the weather is" in text
@@ -97,7 +99,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.long
-async def test_check_gets_the_packages_of_a_plugin(
+async def test_check_installs_the_packages_of_a_plugin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_these(tmp_path / "index", monkeypatch)
@@ -135,7 +137,7 @@ async def slow(_ctx: AgentCtx, seconds):
 
 
 @pytest.mark.long
-async def test_check_tells_what_is_wrong(tmp_path: Path) -> None:
+async def test_check_reports_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(FAULTY)
     status, text = await checked(tmp_path / "bad.py")
     assert status == 0
@@ -160,7 +162,7 @@ async def test_check_tells_what_is_wrong(tmp_path: Path) -> None:
         await check(tmp_path / "missing", io.StringIO())
 
 
-def test_what_the_text_of_a_plugin_tells_before_it_runs(tmp_path: Path) -> None:
+def test_inspecting_the_source_of_a_plugin_reports_what_it_does(tmp_path: Path) -> None:
     folder = tmp_path / "spy"
     (folder / "tests").mkdir(parents=True)
     (folder / "__init__.py").write_text(

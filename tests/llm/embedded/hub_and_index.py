@@ -1,4 +1,4 @@
-"""A model hub and a package index on loopback, small and honest, with faults to order."""
+"""A small model hub and package index on loopback, with faults that a test can switch on."""
 
 import hashlib
 import io
@@ -12,13 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Site:
-    """What is served, how it misbehaves, and what was asked for."""
+    """The files that are served, the faults, and the requests that were received."""
 
     hub_file: bytes = b""
     hub_sha256: str = ""
     ranges: bool = True
     break_after: list[int] = field(default_factory=list)
-    """Bytes after which each of the next answers of the storage breaks off."""
+    """One number for each of the next storage answers: the bytes after which it breaks off."""
     wheels: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     url: str = ""

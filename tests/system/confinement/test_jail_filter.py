@@ -1,4 +1,4 @@
-"""What the filter of system calls says, read as the kernel reads it, for every number there is."""
+"""The verdict of the system call filter, computed as the kernel does, for every call number."""
 
 import errno
 import os
@@ -32,7 +32,8 @@ def instructions(machine: str, *, watches: bool = True) -> list[tuple[int, int, 
 def judged(
     machine: str, number: int, *arguments: int, by: str = "", watches: bool = True
 ) -> tuple[int, int]:
-    """What the kernel would do, and after how many instructions. Source: `man 2 bpf`, classic."""
+    """The kernel's verdict on a call, and how many instructions it took (classic BPF, `man 2
+    bpf`)."""
     given = (*arguments, *(0 for _ in range(6 - len(arguments))))
     data = struct.pack("<IIQ6Q", number, AUDIT[by or machine], 0, *given)
     loaded, place, taken = 0, 0, 0
@@ -49,7 +50,7 @@ def judged(
 
 
 @machines
-def test_every_number_that_nobody_named_is_refused_those_of_the_future_too(machine: str) -> None:
+def test_system_calls_that_are_not_listed_are_refused(machine: str) -> None:
     looked_at = {
         "x86_64": {56, 41, 53, 16, 135, 302},
         "aarch64": {220, 198, 199, 29, 92, 261},
@@ -66,18 +67,18 @@ def test_every_number_that_nobody_named_is_refused_those_of_the_future_too(machi
 
 
 @machines
-def test_another_processors_calls_end_the_process(machine: str) -> None:
+def test_a_call_of_another_architecture_kills_the_process(machine: str) -> None:
     for other in AUDIT:
         assert (judged(machine, 63, by=other)[0] == KILL) == (other != machine)
 
 
-def test_x32_ends_the_process() -> None:
+def test_an_x32_call_kills_the_process() -> None:
     assert judged("x86_64", 0x40000000 | 39)[0] == KILL
     assert judged("x86_64", 0xFFFFFFFF)[0] == KILL
 
 
 @machines
-def test_arguments_are_looked_at(machine: str) -> None:
+def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
     clone, socket, pair, ioctl, personality, limit = {
         "x86_64": (56, 41, 53, 16, 135, 302),
         "aarch64": (220, 198, 199, 29, 92, 261),
@@ -89,7 +90,7 @@ def test_arguments_are_looked_at(machine: str) -> None:
         assert [judged(machine, call, family)[0] for family in (1, 2, 10)] == [ALLOW] * 3
         assert {judged(machine, call, family)[0] for family in (0, 16, 17, 38, 40)} == {NO_FAMILY}
     assert judged(machine, ioctl, 0, 0x5401)[0] == ALLOW
-    for request in (0x5412, 0x541C, 0x5412 | 1 << 32):  # the kernel reads 32 bits of it
+    for request in (0x5412, 0x541C, 0x5412 | 1 << 32):  # the kernel reads only 32 bits
         assert judged(machine, ioctl, 0, request)[0] == DENY
     assert [judged(machine, personality, one)[0] for one in (0, 0xFFFFFFFF)] == [ALLOW] * 2
     assert judged(machine, personality, 0x0040000)[0] == DENY
@@ -98,20 +99,20 @@ def test_arguments_are_looked_at(machine: str) -> None:
 
 
 @machines
-def test_glibc_falls_back_from_what_it_asks_first(machine: str) -> None:
+def test_clone3_is_reported_as_missing_so_that_glibc_uses_clone(machine: str) -> None:
     assert judged(machine, 435)[0] == NONE  # clone3
 
 
 @machines
-def test_inotify_is_there_only_where_it_is_counted_for_each_box(machine: str) -> None:
+def test_inotify_is_allowed_only_if_its_watches_are_counted_for_each_box(machine: str) -> None:
     number = {"x86_64": 294, "aarch64": 26}[machine]
     assert judged(machine, number)[0] == ALLOW
     assert judged(machine, number, watches=False)[0] == NONE
 
 
 @machines
-def test_no_call_takes_long_to_find(machine: str) -> None:
-    """The list that this replaced took 74 instructions for each call that was let through."""
+def test_every_call_is_decided_within_twenty_instructions(machine: str) -> None:
+    """The linear list that this filter replaced took 74 instructions for each allowed call."""
     assert len(instructions(machine)) < 256
     assert max(judged(machine, number)[1] for number in range(600)) <= 6 + 8 + 6
 
@@ -123,7 +124,7 @@ HEADERS = {
 
 
 @machines
-def test_the_numbers_are_the_kernels(machine: str) -> None:
+def test_the_numbers_match_the_kernel_headers(machine: str) -> None:
     if not HEADERS[machine].is_file():
         pytest.skip("the kernel's headers are not installed (Debian: linux-libc-dev)")
     found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text()))
@@ -181,8 +182,8 @@ except OSError as error:
         ("docker/inside/load_guest.py", "quick"),
     ],
 )
-def test_each_way_into_a_box_puts_the_hosts_filter_in_force(loader: str, how: str) -> None:
-    """The guest has copies of the loader by design; what they do must be the same."""
+def test_each_loader_of_a_box_installs_the_filter_of_the_host(loader: str, how: str) -> None:
+    """The guest has its own copies of the loader by design, and all must load the same filter."""
     program = jail_filter.build_buffer_filter(os.uname().machine).hex()
     done = subprocess.run(
         [sys.executable, "-I", "-c", IN_FORCE, SANDBOX / loader, program, how],

@@ -1,9 +1,9 @@
-"""Searches that people made up, each with the tool that it wants, and the tools they are made over.
+"""Test sets for the tool search: queries with the tool that each should find, and the tools.
 
-The tools (discovery_tools.toml) and the queries (discovery_queries.toml) are by different hands,
-the queries older than the ranking. Later sets were committed before they were run;
-docs/decisions/0018 and 0028 tell what each came to before anybody had read its misses. The seventh
-brings tools of its own, which are searched among all the others.
+Different authors wrote the tools (discovery_tools.toml) and the queries (discovery_queries.toml),
+and the queries are older than the ranking. Each later set was committed before it was run for the
+first time; docs/decisions/0018 and 0028 give the results of these first runs. The seventh set adds
+tools, which are searched together with all the others.
 """
 
 import tomllib
@@ -15,10 +15,10 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 _HERE = Path(__file__).parent
 SETS = ("", "_second", "_third", "_fourth", "_fifth", "_sixth", "_seventh")
-"""By the ends of their files' names."""
+"""The suffixes of the file names of the sets."""
 _WITH_MORE_TOOLS = "_seventh"
 Search = tuple[str, str]
-"""What is searched for, and the tool."""
+"""A query and the name of the tool that it should find."""
 
 
 def a_tool(name: str, description: str, module: str = "some") -> Tool:
@@ -36,7 +36,7 @@ def a_tool(name: str, description: str, module: str = "some") -> Tool:
 
 
 def known_tools(searched: str = "") -> ToolSet:
-    """The tools over which a set of searches is made."""
+    """The tools that a set of searches searches."""
     names = ["discovery_tools"]
     if searched == _WITH_MORE_TOOLS:
         names.append(f"discovery_tools{searched}")
@@ -54,12 +54,12 @@ def searches(searched: str) -> list[Search]:
 
 
 def tuning_searches() -> list[Search]:
-    """What the weights were tuned on: by the hand that wrote the tools and the lexicon."""
+    """The searches on which the weights were tuned, by the author of the tools and the lexicon."""
     return _lines("discovery_tuning")
 
 
 def searches_for_names() -> list[Search]:
-    """Names in katakana, over the tools of the seventh set."""
+    """Searches for names in katakana among the tools of the seventh set."""
     return _lines("discovery_names")
 
 

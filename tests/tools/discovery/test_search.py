@@ -1,4 +1,4 @@
-"""Tools are found by wishes in three languages, and told of in lines that cost next to nothing."""
+"""Tools are found by requests in three languages, and listed in lines that cost few tokens."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -26,7 +26,8 @@ from tests.tools.discovery.searches import (
 
 READ_BY_THE_LEXICON = ("", "_fourth")
 FLOORS = dict.fromkeys(SETS, 43) | {"_seventh": 40}
-"""Searches of each set that find their tool among the first three: of 45, of the seventh's 72."""
+"""How many searches of a set must find their tool among the first three results. A set has 45
+searches, the seventh has 72."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def first_three(index: ToolIndex, query: str, near: Sequence[float] = ()) -> lis
     return [hit.named.tool.name for hit in index.search(query, 3, near)]
 
 
-def test_every_search_wants_a_tool_that_exists() -> None:
+def test_every_expected_tool_exists() -> None:
     assert [len(searches(name)) for name in SETS] == [45] * 6 + [72]
     for name in SETS:
         assert {tool for _, tool in searches(name)} <= {
@@ -53,13 +54,13 @@ def test_every_search_wants_a_tool_that_exists() -> None:
 
 @pytest.mark.parametrize("name", READ_BY_THE_LEXICON)
 def test_words_alone_find_forty_of_forty_five(index: ToolIndex, name: str) -> None:
-    """Where the encoder cannot run."""
+    """The search uses words alone where the encoder cannot run."""
     missed = [each for each in searches(name) if each[1] not in first_three(index, each[0])]
     assert len(missed) <= 5, missed
 
 
 @pytest.mark.long
-async def test_words_and_meanings_find_more_in_every_set() -> None:
+async def test_words_and_meanings_together_reach_the_required_hits_in_every_set() -> None:
     missed: dict[str, list[str]] = {name: [] for name in SETS}
     async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
         for name in SETS:
@@ -76,25 +77,27 @@ async def test_words_and_meanings_find_more_in_every_set() -> None:
     assert all(found[name] >= floor for name, floor in FLOORS.items()), missed
 
 
-async def test_a_search_goes_by_words_where_no_meaning_can_be_had(index: ToolIndex) -> None:
+async def test_a_failing_encoder_returns_no_vectors_and_is_not_called_again(
+    index: ToolIndex,
+) -> None:
     vectors = SentenceVectors(timeout_s=0.001)
-    for _ in range(4):  # the last asks nobody any more
+    for _ in range(4):  # the last call does not start the encoder any more
         assert list(await vectors.of("weather", index.sentences)) == []
     assert vectors._worker.pid is None
     assert list(await SentenceVectors().of("weather", ())) == []
 
 
-def test_near_tools_are_found_without_a_word_and_far_ones_are_not() -> None:
+def test_tools_near_in_meaning_are_found_without_a_common_word() -> None:
     tools = tool_set([a_tool("apple", "Red."), a_tool("banana", "Bent."), a_tool("cherry", "Two.")])
     index = ToolIndex(tools.named)
     assert first_three(index, "crooked", [0.05, 0.6, 0.2]) == ["banana", "cherry"]
-    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # nothing is near enough
+    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # no tool is near enough
     assert first_three(index, "red", [0.3, 0.4]) == ["apple", "banana"]
-    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the name itself
+    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the query is the name itself
     assert index.sentences[0] == "some: apple: Red."
 
 
-def test_what_the_weights_were_tuned_on_stays_as_good(index: ToolIndex) -> None:
+def test_the_tuning_searches_are_still_found(index: ToolIndex) -> None:
     cases = tuning_searches()
     missed = [query for query, tool in cases if tool not in first_three(index, query)]
     assert len(missed) <= len(cases) * 0.08, missed
@@ -103,7 +106,7 @@ def test_what_the_weights_were_tuned_on_stays_as_good(index: ToolIndex) -> None:
 @pytest.mark.parametrize(
     "query", ["get_weather_forecast", "get weather forecast", "weather.get_weather_forecast"]
 )
-def test_who_knows_the_name_gets_the_tool(index: ToolIndex, query: str) -> None:
+def test_a_search_for_the_name_finds_the_tool_first(index: ToolIndex, query: str) -> None:
     assert first_three(index, query)[0] == "get_weather_forecast"
 
 
@@ -113,12 +116,12 @@ def test_nothing_is_found_where_nothing_fits(index: ToolIndex) -> None:
     assert ToolIndex(()).search("weather") == []
 
 
-def test_traditional_and_simplified_characters_are_one(index: ToolIndex) -> None:
+def test_traditional_and_simplified_characters_match(index: ToolIndex) -> None:
     assert first_three(index, "天氣預報") == first_three(index, "天气预报")
     assert "query_stock_quote" in first_three(index, "股價")
 
 
-def test_camel_case_and_full_width_names_are_parted() -> None:
+def test_camel_case_is_split_and_full_width_letters_are_folded() -> None:
     named = tool_set([a_tool("getUserWeather", "Ｆｅｔｃｈ")]).named
     assert ToolIndex(named).search("weather")
     assert ToolIndex(named).search("fetch")
@@ -133,7 +136,7 @@ def test_camel_case_and_full_width_names_are_parted() -> None:
         ("earthqake alerts", "subscribe_quake_alerts"),
     ],
 )
-def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, tool: str) -> None:
+def test_accents_and_typing_errors_are_tolerated(index: ToolIndex, wish: str, tool: str) -> None:
     assert tool in first_three(index, wish)
 
 
@@ -155,30 +158,28 @@ def test_accents_and_slips_of_the_pen_are_forgiven(index: ToolIndex, wish: str, 
         ("スポーツ", "sports"),
     ],
 )
-def test_katakana_sounds_as_the_english_that_it_took(katakana: str, english: str) -> None:
+def test_katakana_matches_the_english_word_by_its_sound(katakana: str, english: str) -> None:
     assert sound_of_katakana(katakana) == sound_of_english(english) != ""
 
 
 def test_names_of_services_are_found_in_katakana() -> None:
-    """Words alone find 11 of 39 without the sounds."""
+    """Without the comparison of sounds, words alone find 11 of 39."""
     index, cases = ToolIndex(known_tools("_seventh").named), searches_for_names()
     missed = [name for name, tool in cases if tool not in first_three(index, name)]
     assert len(cases) == 39
     assert len(missed) <= 18, missed
 
 
-def test_a_name_that_no_lexicon_has_is_found_in_the_other_script() -> None:
+def test_a_name_that_is_not_in_the_lexicon_is_found_in_the_other_script() -> None:
     filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
     tools = [a_tool("one", "Ask Frobnitz."), a_tool("zwei", "ザーブレン です"), *filler]
     index = ToolIndex(tool_set(tools).named)
     assert first_three(index, "フロブニッツに聞いて")[0] == "one"
     assert first_three(index, "zurblen")[0] == "zwei"
-    assert first_three(index, "ケト") == []  # too short to tell from others
+    assert first_three(index, "ケト") == []  # too short to be recognized
 
 
-def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_much_of_a_part() -> (
-    None
-):
+def test_a_tool_that_matches_all_words_ranks_above_one_that_matches_one_word_often() -> None:
     much = a_tool("zorble_zorble", "Zorble.", "zorble")
     all_of_it = a_tool("one", "Zorble a frobnicator.")
     filler = [a_tool(f"two{number}", "Something else.") for number in range(20)]
@@ -186,7 +187,7 @@ def test_a_tool_that_has_something_of_all_of_a_wish_goes_before_one_that_has_muc
     assert first_three(index, "zorble the frobnicator")[0] == "one"
 
 
-def test_parameters_and_the_plugin_help_a_little() -> None:
+def test_parameters_and_the_plugin_name_are_searched_too() -> None:
     plain = a_tool("one", "Do it.")
     named = tool_set([plain, replace(a_tool("two", "Do it.", "stocks"), details="about cheese")])
     assert [hit.named.name for hit in ToolIndex(named.named).search("cheese")] == ["two"]
@@ -208,7 +209,7 @@ def test_forms_of_a_word_have_one_stem(alike: tuple[str, ...]) -> None:
     assert len({stem(each) for each in alike}) == 1, {each: stem(each) for each in alike}
 
 
-def test_a_longer_word_hides_what_it_is_made_of() -> None:
+def test_a_longer_word_of_the_lexicon_hides_the_words_inside_it() -> None:
     lines = ["== 1.0 things", "anime | 动画 | アニメ", "draw | 画 | 描く", "time", "local time"]
     lexicon = ConceptLexicon([*lines, "== 0.5 deeds", "time out, take a break", "read text"])
 
@@ -216,7 +217,7 @@ def test_a_longer_word_hides_what_it_is_made_of() -> None:
         return {n: much for _, found in lexicon.parts(folded(text)) for n, much in found.items()}
 
     assert meant("看動畫") == {0: 1.0}
-    assert meant("画画") == {1: 0.5}  # a character alone says half
+    assert meant("画画") == {1: 0.5}  # a single character counts half
     assert meant("the local time") == {3: 1.0, 2: 0.5}
     assert meant("a time out") == {4: 0.5, 2: 0.5}
     assert meant("take a break") == {4: 0.5}
@@ -226,7 +227,7 @@ def test_a_longer_word_hides_what_it_is_made_of() -> None:
     assert all_words("a note to the band") == ["a", "note", "to", "the", "band"]
 
 
-def test_a_line_costs_less_than_twelve_tokens_a_tool(tools: ToolSet) -> None:
+def test_the_lines_cost_less_than_twelve_tokens_for_each_tool(tools: ToolSet) -> None:
     tokens = token_counter()
     assert tokens.name == "o200k_base"
     for prefix in ("", "weather_plugin.", "mcp__server__"):
@@ -246,8 +247,8 @@ def test_lines_are_cut_at_a_word() -> None:
 
 
 @pytest.mark.parametrize("endless", ["d" * 4000, "AB" * 2000, "Dd" * 2000, "e" * 25])
-def test_a_word_without_end_is_no_way_to_fill_a_prompt(endless: str) -> None:
-    """A stranger's server describes its tools."""
+def test_an_endless_word_in_a_description_does_not_fill_the_prompt(endless: str) -> None:
+    """An untrusted MCP server may send any description."""
     (named,) = tool_set([a_tool("find_it", f"{endless}.")]).named
     assert deferred_lines([("find_it", named)]) == ["find_it"]
     (named,) = tool_set([a_tool(endless, "Finds it.")]).named
@@ -255,7 +256,7 @@ def test_a_word_without_end_is_no_way_to_fill_a_prompt(endless: str) -> None:
     assert line == "some: 1 more"
 
 
-def test_names_without_end_and_tools_without_number_are_told_of_by_plugin() -> None:
+def test_long_names_and_many_tools_are_listed_as_a_count_for_each_plugin() -> None:
     named = tool_set(
         [a_tool("a", "A."), a_tool("b" * 5 + "_c" * 40, "B."), a_tool("d", "D.")]
     ).named
@@ -280,7 +281,7 @@ def test_any_description_becomes_one_short_line(description: str, name: str) -> 
     st.lists(st.tuples(st.text("abc_天", max_size=9), TEXTS), max_size=5),
     st.lists(st.floats(-1, 1), max_size=6),
 )
-def test_a_search_never_fails_and_ranks_as_it_says(
+def test_a_search_never_fails_and_returns_hits_in_order_of_their_score(
     query: str, described: list[tuple[str, str]], near: list[float]
 ) -> None:
     tools = tool_set(a_tool(f"t{n}_{name}", text) for n, (name, text) in enumerate(described))

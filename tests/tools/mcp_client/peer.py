@@ -1,7 +1,6 @@
-"""An MCP server over stdin and stdout in plain Python: good, or bad in a way that it is told.
+"""An MCP server over stdin and stdout in plain Python. Its argument selects how it misbehaves.
 
-It knows the protocol from its specification alone (2025-06-18), not from the package that the bot
-uses.
+It implements the specification of 2025-06-18 without the package that the bot uses.
 """
 
 import base64
@@ -148,7 +147,7 @@ class Server:
 
 if __name__ == "__main__":
     if len(sys.argv) > 2:
-        # Tells when it was started, and by that how often.
+        # One line for each start, with its time.
         with Path(sys.argv[2]).open("a") as starts:
             starts.write(f"{os.getpid()} {time.time()}\n")
     Server(sys.argv[1]).run()

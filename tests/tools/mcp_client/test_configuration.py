@@ -1,4 +1,4 @@
-"""``mcp.json``: the usual form, and what is wrong with other ones."""
+"""``mcp.json`` is read in its usual form, and errors say what is wrong with other forms."""
 
 import json
 from typing import Any
@@ -74,7 +74,7 @@ def test_the_usual_form_of_mcp_json_is_read() -> None:
         ({"command": "a", "visibility": "maybe"}, "expected 'visible', 'deferred' or 'hidden'"),
     ],
 )
-def test_a_wrong_entry_is_named_and_the_others_stay(entry: Any, told: str) -> None:
+def test_a_wrong_entry_is_reported_and_the_others_are_used(entry: Any, told: str) -> None:
     found = read(bad=entry, good={"command": "x"})
     assert told in found.wrong["bad"]
     assert [server.name for server in found.servers] == ["good"]
@@ -99,7 +99,7 @@ def test_a_wrong_file_is_an_error(text: str) -> None:
         ("@scope/pkg", "scope_pkg"),
     ],
 )
-def test_a_servers_name_hides_nothing(name: str, module: str) -> None:
+def test_the_module_name_of_a_server_hides_no_python_name(name: str, module: str) -> None:
     assert module_of(name) == module
     assert module_of(name, {module}) == f"{module}_2"
 

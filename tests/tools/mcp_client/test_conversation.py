@@ -1,4 +1,4 @@
-"""A whole bot with an MCP server: the model finds a tool of it and calls it."""
+"""A whole bot with an MCP server: the model finds a tool of the server and calls it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stranger's tools, whatever they look like, are tools that can be shown and called."""
+"""Any tool of an untrusted MCP server becomes a tool that can be shown and called."""
 
 import ast
 import json
@@ -64,7 +64,7 @@ def test_any_remote_tool_has_a_stub_and_a_schema(
         assert len(tool.parameters) == len(properties)
 
 
-async def test_arguments_go_under_the_servers_own_names() -> None:
+async def test_arguments_are_sent_under_the_servers_own_names() -> None:
     got: list[tuple[str, Mapping[str, Any]]] = []
 
     async def call(name: str, arguments: Mapping[str, Any]) -> None:
@@ -83,13 +83,13 @@ async def test_arguments_go_under_the_servers_own_names() -> None:
     assert got == [("do/it", {"a-b": "x", "from": "y"})]
 
 
-def test_a_schema_without_end_is_left_out() -> None:
+def test_a_very_large_schema_is_left_out() -> None:
     big = {"properties": {"a": {"enum": ["x" * 100] * 1000}, "b": {"description": "y" * 9000}}}
     (tool,) = described(remote("big", big, "z" * 9000))
     assert [each.schema for each in tool.parameters] == [{}, {}]
     assert len(stub(tool)) < 9000
 
 
-def test_of_two_with_one_name_there_is_the_first() -> None:
+def test_the_first_of_two_tools_with_one_name_is_used() -> None:
     tools = described(remote("a", {}, "First."), remote("a", {}, "Second."), remote("a ", {}))
     assert [(tool.python_name, tool.summary) for tool in tools] == [("a", "First."), ("a_2", "a_2")]

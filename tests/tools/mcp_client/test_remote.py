@@ -1,4 +1,4 @@
-"""Servers over HTTP: the real package on loopback, with a token. They come and go."""
+"""MCP servers over HTTP: real ones on loopback, which need a token, and stop and start again."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -62,7 +62,7 @@ async def serving(port: int = 0) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def serving_as_before_2025() -> AsyncIterator[int]:
-    """The stream of events that streamable HTTP took the place of."""
+    """A server with the older transport, server-sent events, which streamable HTTP replaced."""
     server, way = make_server(), SseServerTransport("/messages/")
 
     async def listen_to(request: Request) -> Response:
@@ -83,7 +83,7 @@ async def serving_as_before_2025() -> AsyncIterator[int]:
             runs.should_exit = runs.force_exit = True
 
 
-async def test_an_older_server_over_a_stream_of_events(tmp_path: Path) -> None:
+async def test_an_older_server_is_used_over_server_sent_events(tmp_path: Path) -> None:
     async with serving_as_before_2025() as port:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         url = f"http://127.0.0.1:{port}/sse"
@@ -101,7 +101,7 @@ def entry(port: int, token: str = TOKEN) -> dict[str, Any]:
     return {"type": "http", "url": f"http://127.0.0.1:{port}{PATH}", "headers": headers}
 
 
-async def test_it_is_used_and_found_again_after_a_restart(tmp_path: Path) -> None:
+async def test_a_server_is_used_and_reconnected_after_a_wrong_token(tmp_path: Path) -> None:
     settings = QUICK.model_copy(update={"ping_s": 0.3})
     async with serving() as port, world(tmp_path, settings, far=entry(port)) as bot:
         await bot.ready("far")
@@ -119,7 +119,7 @@ async def test_it_is_used_and_found_again_after_a_restart(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-async def test_a_server_that_goes_away_is_waited_for(tmp_path: Path) -> None:
+async def test_a_server_that_stops_is_reconnected_when_it_runs_again(tmp_path: Path) -> None:
     settings = QUICK.model_copy(update={"ping_s": 0.3})
     async with serving() as port:
         pass

@@ -1,4 +1,4 @@
-"""MCP servers as a bot uses them: good ones, and bad ones that hurt nobody else."""
+"""MCP servers as a bot uses them. A bad one does not affect the others."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ from tests.tools.mcp_client.world import QUICK, peer, world
 TOKEN = "a-token-that-nobody-may-see"
 
 
-async def test_its_tools_are_like_any_others(tmp_path: Path) -> None:
+async def test_tools_of_a_server_behave_like_other_tools(tmp_path: Path) -> None:
     async with world(tmp_path, peer=peer("chatty")) as bot:
         await bot.ready("peer")
         echo = bot.tools.resolve("peer.echo")
@@ -32,7 +32,7 @@ async def test_its_tools_are_like_any_others(tmp_path: Path) -> None:
         assert (echo.visibility, echo.owner) == (Visibility.DEFERRED, "mcp.peer")
         assert (echo.summary, echo.details) == ("Say it again.", "Word for word.")
         assert signature_text(echo) == "echo(text: str, times: int | None = 1)"
-        assert bot.tools.resolve("echo") is None  # no server takes a plugin's name
+        assert bot.tools.resolve("echo") is None  # a server gets no undotted name
         assert await bot.call("peer.echo", text="hi", times=2) == ToolReturn("hi hi")
         assert await bot.call("peer.send_it_now", to_whom="Lin") == ToolReturn("to Lin")
         assert await bot.call("peer.table") == ToolReturn(
@@ -43,7 +43,7 @@ async def test_its_tools_are_like_any_others(tmp_path: Path) -> None:
     assert bot.offered == {}
 
 
-async def test_pictures_are_for_the_models_eyes(tmp_path: Path) -> None:
+async def test_pictures_are_returned_for_the_model_to_see(tmp_path: Path) -> None:
     async with world(tmp_path, peer=peer()) as bot:
         await bot.ready("peer")
         result = await bot.call("peer.look")
@@ -56,7 +56,7 @@ async def test_pictures_are_for_the_models_eyes(tmp_path: Path) -> None:
     assert "cannot be shown" in sound.note
 
 
-async def test_secrets_come_from_the_environment_and_go_nowhere(
+async def test_secrets_from_the_environment_appear_in_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", TOKEN)
@@ -93,7 +93,7 @@ async def test_a_server_that_dies_is_started_again_and_the_call_is_not_repeated(
     assert len(starts.read_text().splitlines()) == 2
 
 
-async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
+async def test_a_call_says_that_its_server_is_not_connected(tmp_path: Path) -> None:
     slow = QUICK.model_copy(update={"retry_s": 60.0})
     async with world(tmp_path, slow, peer=peer()) as bot:
         await bot.ready("peer")
@@ -106,7 +106,7 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
         assert told.startswith("peer  waiting: its process has ended")
 
 
-async def test_why_it_cannot_be_started_is_for_the_operator_alone(tmp_path: Path) -> None:
+async def test_only_the_operator_is_shown_why_a_server_cannot_start(tmp_path: Path) -> None:
     started = tmp_path / "private" / "start"
     started.parent.mkdir()
     started.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -123,7 +123,7 @@ async def test_why_it_cannot_be_started_is_for_the_operator_alone(tmp_path: Path
         assert str(tmp_path) not in away.message
 
 
-async def test_changed_tools_are_known_at_once(tmp_path: Path) -> None:
+async def test_changed_tools_are_offered_at_once(tmp_path: Path) -> None:
     async with world(tmp_path, peer=peer()) as bot:
         await bot.ready("peer")
         await bot.call("peer.change")
@@ -131,7 +131,7 @@ async def test_changed_tools_are_known_at_once(tmp_path: Path) -> None:
         assert bot.tools.resolve("peer.echo") is None
 
 
-async def test_bad_servers_are_named_and_the_good_one_works(tmp_path: Path) -> None:
+async def test_bad_servers_are_reported_and_the_good_one_works(tmp_path: Path) -> None:
     settings = McpSettings(
         look_s=0.05, retry_s=30, connect_s=20, unasked_messages=200, message_mb=1
     )
@@ -148,7 +148,7 @@ async def test_bad_servers_are_named_and_the_good_one_works(tmp_path: Path) -> N
         assert await bot.call("good.echo", text="hi") == ToolReturn("hi")
 
 
-async def test_a_server_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     settings = McpSettings(look_s=0.05, retry_s=30, connect_s=0.5)
     async with world(tmp_path, settings, silent=peer("silent")) as bot:
         await bot.until(
@@ -165,7 +165,7 @@ async def test_a_call_without_an_answer_ends_at_its_limit(tmp_path: Path) -> Non
         assert await bot.call("peer.echo", text="hi") == ToolReturn("hi")
 
 
-async def test_a_server_that_no_longer_listens_is_noticed(tmp_path: Path) -> None:
+async def test_a_server_that_answers_no_ping_is_disconnected(tmp_path: Path) -> None:
     settings = QUICK.model_copy(update={"ping_s": 0.3, "retry_s": 30.0})
     async with world(tmp_path, settings, deaf=peer("deaf")) as bot:
         await bot.until(
@@ -174,7 +174,7 @@ async def test_a_server_that_no_longer_listens_is_noticed(tmp_path: Path) -> Non
         assert bot.state("deaf").reason == "it did not answer in time"
 
 
-async def test_a_schema_of_five_hundred_levels_hides_no_other_tool(tmp_path: Path) -> None:
+async def test_a_schema_of_five_hundred_levels_does_not_remove_other_tools(tmp_path: Path) -> None:
     async with world(tmp_path, deep=peer("deep")) as bot:
         await bot.ready("deep")
         assert len(bot.tools.named) == 10
@@ -186,13 +186,13 @@ async def test_a_schema_of_five_hundred_levels_hides_no_other_tool(tmp_path: Pat
         assert "nested too deeply" in str(given)
 
 
-async def test_a_thousand_tools_are_too_many(tmp_path: Path) -> None:
+async def test_at_most_256_tools_of_a_server_are_used(tmp_path: Path) -> None:
     async with world(tmp_path, many=peer("many")) as bot:
         await bot.ready("many")
         assert len(bot.tools.named) == 256
 
 
-async def test_the_file_is_followed_while_the_bot_runs(tmp_path: Path) -> None:
+async def test_changes_of_mcp_json_take_effect_while_the_bot_runs(tmp_path: Path) -> None:
     async with world(tmp_path) as bot:
         assert bot.servers.states() == ()
         bot.write(one=peer(), two=peer(disabled=True))
@@ -211,7 +211,7 @@ async def test_the_file_is_followed_while_the_bot_runs(tmp_path: Path) -> None:
     assert read_states(tmp_path) == []
 
 
-async def test_the_end_takes_no_time_and_leaves_no_process(tmp_path: Path) -> None:
+async def test_closing_is_quick_and_leaves_no_process(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     async with world(
         tmp_path, good=peer("good", str(starts)), bad=peer("silent", str(starts))

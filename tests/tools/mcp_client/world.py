@@ -1,4 +1,4 @@
-"""Servers of a file, their tools as a bot has them, and a way to call them."""
+"""Runs the MCP servers of a file as a bot does, so that tests can call their tools."""
 
 import json
 import sys
@@ -23,12 +23,12 @@ QUICK = McpSettings(look_s=0.05, retry_s=0.1, connect_s=20)
 
 
 def peer(mode: str = "good", *more: str, **entry: Any) -> dict[str, Any]:
-    """The entry of a peer in the file."""
+    """The entry for `peer.py` in the file."""
     return {"command": sys.executable, "args": [str(PEER), mode, *more], **entry}
 
 
 class World:
-    """A data folder with a file of servers, and what they offer."""
+    """A data folder with a file of servers, and the tools that the servers offer."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class World:
         (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
-        """As `PluginRegistry.offer`."""
+        """Do what `PluginRegistry.offer` does."""
         self.offered[owner] = tuple(tools)
         return lambda: self.offered.pop(owner, None) and None
 
@@ -53,20 +53,20 @@ class World:
         return next((each for each in self.servers.states() if each.name == name), None)
 
     async def until(self, told: Callable[[], object], within_s: float = 30) -> None:
-        """Wait until something is so."""
+        """Wait until the condition is true."""
         with anyio.move_on_after(within_s):
             while not told():
                 await anyio.sleep(0.01)
         assert told(), (self.servers.states(), list(self.offered))
 
     async def ready(self, name: str) -> None:
-        """Wait for a server."""
+        """Wait until a server is ready."""
         await self.until(
             lambda: (state := self.state(name)) and state.phase is McpServerPhase.READY
         )
 
     async def call(self, name: str, **arguments: Any) -> Outcome:
-        """Call a tool as a run does."""
+        """Call a tool as the code of a run does."""
         tool = self.tools.resolve(name)
         assert tool is not None, [each.names for each in self.tools.named]
         nobody: Any = dict.fromkeys(("outgoing", "journal", "media", "plugin_data", "speaker"))
@@ -79,7 +79,7 @@ class World:
 async def world(
     folder: Path, settings: McpSettings = QUICK, **servers: Any
 ) -> AsyncIterator[World]:
-    """Servers that run until the end of the block."""
+    """Run servers until the end of the block."""
     made = World(folder)
     made.write(**servers)
     async with McpServers.open(folder, made.offer, settings) as running:
