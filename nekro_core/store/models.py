@@ -5,8 +5,9 @@ Three rules. Times are seconds since 1970 as floats. There are no foreign keys, 
 that rebuilds a table on SQLite would follow them. Where two writers could race, a unique key
 decides which one succeeds.
 
-Docstrings in this file must not contain semicolons: Tortoise writes docstrings into the DDL, which
-it splits at semicolons.
+Tortoise writes ``table_description``, or else the first line of the docstring, as a comment into
+the DDL. It must stay what the migrations say, and must not contain semicolons: Tortoise splits the
+DDL at semicolons.
 """
 
 from tortoise import fields
@@ -21,7 +22,8 @@ that we know."""
 
 
 class AccountTable(Model):
-    """A bot identity and the instance part of its chat keys. Bound once, never moved."""
+    """One of our own accounts, and the instance part of its chat keys. Only the operator moves an
+    instance to another account."""
 
     id = fields.IntField(primary_key=True)
     adapter = fields.CharField(max_length=64)
@@ -30,12 +32,16 @@ class AccountTable(Model):
     bound = fields.FloatField()
 
     class Meta:
+        table_description = (
+            "A bot identity and the instance part of its chat keys. Bound once, never moved."
+        )
         table = "accounts"
         unique_together = (("adapter", "account"),)
 
 
 class ChatTable(Model):
-    """A chat that was heard of. ``handled_seq`` is the newest record that was dealt with."""
+    """A chat with at least one record. ``handled_seq`` is the newest record that was answered or
+    needs no answer."""
 
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, primary_key=True)
     instance = fields.CharField(max_length=128, db_index=True)
@@ -43,11 +49,14 @@ class ChatTable(Model):
     handled_seq = fields.BigIntField()
 
     class Meta:
+        table_description = (
+            "A chat that was heard of. ``handled_seq`` is the newest record that was dealt with."
+        )
         table = "chats"
 
 
 class UserTable(Model):
-    """A person on one platform account's side."""
+    """A person, as the accounts of one instance see them."""
 
     id = fields.BigIntField(primary_key=True)
     instance = fields.CharField(max_length=128)
@@ -56,6 +65,7 @@ class UserTable(Model):
     first_seen = fields.FloatField()
 
     class Meta:
+        table_description = "A person on one platform account's side."
         table = "users"
         unique_together = (("instance", "user_id"),)
 
@@ -63,8 +73,8 @@ class UserTable(Model):
 class MessageTable(Model):
     """One line of a chat's history.
 
-    ``unique_id`` is what duplicates are known by: the platform's message id, or a digest for a
-    notice, and null for lines that no platform named.
+    Duplicates have the same ``unique_id``: the platform's message id, or a digest for a notice. It
+    is null for lines that did not come from a platform.
     """
 
     seq = fields.BigIntField(primary_key=True)
@@ -175,7 +185,7 @@ class ToolCallTable(Model):
 
 
 class DeliveryTable(Model):
-    """One platform call. ``id`` keeps the order in which they were asked for."""
+    """One platform call. A call that was requested earlier has a smaller ``id``."""
 
     id = fields.BigIntField(primary_key=True)
     delivery_id = fields.CharField(max_length=64, unique=True)
@@ -191,11 +201,15 @@ class DeliveryTable(Model):
     changed = fields.FloatField()
 
     class Meta:
+        table_description = (
+            "One platform call. ``id`` keeps the order in which they were asked for."
+        )
         table = "deliveries"
 
 
 class PluginDataTable(Model):
-    """What a plugin keeps, by chat, person and its own key. An empty key means all of them."""
+    """A value that a plugin stored, by chat, person and the plugin's own key. An empty chat or person
+    key means all of them."""
 
     id = fields.BigIntField(primary_key=True)
     plugin = fields.CharField(max_length=128)
@@ -205,13 +219,16 @@ class PluginDataTable(Model):
     value = fields.TextField()
 
     class Meta:
+        table_description = (
+            "What a plugin keeps, by chat, person and its own key. An empty key means all of them."
+        )
         table = "plugin_data"
         unique_together = (("plugin", "chat_key", "user_key", "store_key"),)
 
 
 class TimerTable(Model):
-    """A time at which a chat's agent is woken. ``due`` is the next one. ``told_due`` is the last
-    that was told of and ``record_seq`` the line of the history that tells it, 0 where none does."""
+    """A timer that wakes a chat's agent. ``due`` is its next time. ``told_due`` is the last time that
+    was reported, and ``record_seq`` the history line that reports it, 0 if there is none."""
 
     id = fields.BigIntField(primary_key=True)
     timer_id = fields.CharField(max_length=64, unique=True)
@@ -229,12 +246,16 @@ class TimerTable(Model):
     created = fields.FloatField()
 
     class Meta:
+        table_description = (
+            "A time at which a chat's agent is woken. ``due`` is the next one. ``told_due`` "
+            "is the last"
+        )
         table = "timers"
 
 
 class ModelUseTable(Model):
-    """What a plugin asked of a model and what it cost. The key of the plugin and the chat, person
-    and run on whose behalf, each empty where there is none."""
+    """One request of a plugin to a model, and its cost. Plugin, chat, person and run are those on
+    whose behalf it was made, each empty if there is none."""
 
     id = fields.BigIntField(primary_key=True)
     plugin = fields.CharField(max_length=128)
@@ -251,13 +272,17 @@ class ModelUseTable(Model):
     seconds = fields.FloatField()
 
     class Meta:
+        table_description = (
+            "What a plugin asked of a model and what it cost. The key of the plugin and the "
+            "chat, person"
+        )
         table = "model_uses"
         indexes = (Index(fields=("started",), name="model_uses_started"),)
 
 
 class WaitingTable(Model):
-    """Something that a process began and that waits for somebody, to be found again at the next
-    start. ``kind`` says what, ``name`` which one of them, ``data`` is JSON of whoever waits."""
+    """Work of a process that waits for an answer, so that the next process finds it again. ``kind``
+    says what it is, ``name`` identifies it within its kind, and ``data`` is JSON."""
 
     id = fields.BigIntField(primary_key=True)
     kind = fields.CharField(max_length=16)
@@ -270,5 +295,9 @@ class WaitingTable(Model):
     until = fields.FloatField()
 
     class Meta:
+        table_description = (
+            "Something that a process began and that waits for somebody, to be found again at"
+            " the next"
+        )
         table = "waiting"
         unique_together = (("kind", "name"),)
