@@ -111,6 +111,14 @@ class GuestFunction:
     doc: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class GuestValue:
+    """A text in the guest's globals, under the name ``name``. The code may replace it."""
+
+    name: str
+    value: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestCall:
     """The guest called a host function. Arguments are plain data: None, bool, int, float, str,
@@ -249,7 +257,7 @@ class Box(Protocol):
 
     async def start_run(
         self,
-        functions: Sequence[GuestFunction],
+        functions: Sequence[GuestFunction | GuestValue],
         handler: CallHandler,
         limits: RunLimits | None = None,
         *,

@@ -208,8 +208,8 @@ class DeliveryTable(Model):
 
 
 class PluginDataTable(Model):
-    """A value that a plugin stored, by chat, person and the plugin's own key. An empty chat or person
-    key means all of them."""
+    """A value that a plugin stored, by chat, person and the plugin's own key. An empty chat or
+    person key means all of them."""
 
     id = fields.BigIntField(primary_key=True)
     plugin = fields.CharField(max_length=128)
@@ -227,8 +227,8 @@ class PluginDataTable(Model):
 
 
 class TimerTable(Model):
-    """A timer that wakes a chat's agent. ``due`` is its next time. ``told_due`` is the last time that
-    was reported, and ``record_seq`` the history line that reports it, 0 if there is none."""
+    """A timer that wakes a chat's agent. ``due`` is its next time. ``told_due`` is the last time
+    that was reported, and ``record_seq`` the history line that reports it, 0 if there is none."""
 
     id = fields.BigIntField(primary_key=True)
     timer_id = fields.CharField(max_length=64, unique=True)

@@ -16,6 +16,7 @@ from nekro_core.sandbox.box import (
     BoxSpec,
     CallHandler,
     GuestFunction,
+    GuestValue,
     Run,
     RunLimits,
     StopReason,
@@ -75,6 +76,14 @@ class _Changes(msgspec.Struct):
     entries: int
 
 
+def _described(item: GuestFunction | GuestValue) -> tuple[Sequence[str], str | None, str]:
+    """Return names, signature and doc of a function. For a value, the signature is None, and the
+    value is in place of the doc."""
+    if isinstance(item, GuestValue):
+        return (item.name,), None, item.value
+    return item.names, item.signature, item.doc
+
+
 class BoxConnection:
     """A `Box` that sends requests to its supervisor over a channel. All backends use this class.
 
@@ -126,7 +135,7 @@ class BoxConnection:
         # `fast_acquire`: if no run is active, `start_run` does not yield to the event loop.
         self._turn = anyio.Semaphore(1, fast_acquire=True)
         self._environment: dict[str, str] = {}
-        self._functions: tuple[GuestFunction, ...] = ()
+        self._functions: tuple[GuestFunction | GuestValue, ...] = ()
         self._names: frozenset[str] = frozenset()
         self._kept = False
         """Whether the interpreter of the last run is kept for the next run. It still has the
@@ -179,7 +188,7 @@ class BoxConnection:
 
     async def start_run(
         self,
-        functions: Sequence[GuestFunction],
+        functions: Sequence[GuestFunction | GuestValue],
         handler: CallHandler,
         limits: RunLimits | None = None,
         *,
@@ -222,15 +231,17 @@ class BoxConnection:
         self._workers.ready()
         return run
 
-    def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
-        """Encode the functions for the supervisor. Empty if the kept interpreter has the same
-        functions already."""
+    def _encode_functions(self, functions: tuple[GuestFunction | GuestValue, ...]) -> bytes:
+        """Encode the functions and values for the supervisor. Empty if the kept interpreter has the
+        same ones already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
         self._functions = functions
-        self._names = frozenset(item.names[0] for item in functions)
-        return msgspec.json.encode([(item.names, item.signature, item.doc) for item in functions])
+        self._names = frozenset(
+            item.names[0] for item in functions if isinstance(item, GuestFunction)
+        )
+        return msgspec.json.encode([*map(_described, functions)])
 
     def drop_globals(self) -> None:
         """See `Box.drop_globals`."""
