@@ -237,8 +237,8 @@ class Supervisor:
         return executor
 
     def _stop(self, number: int, text: bytes) -> None:
-        """Stop one work. With ``number`` 0, kill the executor, all commands and their background
-        processes."""
+        """Stop one piece of work. With ``number`` 0, kill the executor, all commands and their
+        background processes."""
         executor = self.runs.executor
         if executor is None:
             return
