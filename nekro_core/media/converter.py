@@ -16,7 +16,7 @@ from nekro_core.media.limits import PictureLimits, VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
 
 LONGEST_VOICE_S = 600.0
-"""The most seconds of sound. Platforms limit their own voice messages to one to five minutes."""
+"""The longest sound in seconds. Platforms limit their own voice messages to one to five minutes."""
 
 _MOST_SHOWN = 32 * 1024 * 1024
 
@@ -93,8 +93,8 @@ class MediaConverter:
         return Sound(data=made, mime=VOICE_TYPES[wanted], seconds=seconds)
 
     async def picture(self, data: bytes, limits: PictureLimits) -> Picture:
-        """Convert a picture to what a platform accepts. A picture that is accepted already keeps
-        its bytes. Raises `UnusableMedia`."""
+        """Convert a picture to what a platform accepts. A picture that is already within ``limits``
+        is returned unchanged. Raises `UnusableMedia`."""
         request = {
             "job": "fit",
             "types": list(limits.types),
@@ -118,8 +118,8 @@ class MediaConverter:
             await self._pictures.run(request, source.fileno())
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """Make a small copy for a model, upright and encoded again. Raises `UnusableMedia`, and
-        `OSError` if the file cannot be read."""
+        """Make a small, upright and newly encoded copy of a picture, for a model. Raises
+        `UnusableMedia`, and `OSError` if the file cannot be read."""
         with picture.open("rb") if isinstance(picture, Path) else TemporaryFile() as source:
             if isinstance(picture, bytes):
                 source.write(picture)

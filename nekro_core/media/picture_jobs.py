@@ -23,10 +23,12 @@ _SHOWN = (*_FORMATS.values(), "TIFF")
 """The formats of which copies are made. Pillow knows thirty more, and passes PostScript, which is a
 program, to Ghostscript."""
 _MOST_SHOWN_PIXELS = 36_000_000
-"""The most pixels of a picture to show. They take 144 MB; a decompression bomb has more."""
+"""The largest number of pixels of a picture that is copied. Decoded, they take 144 MB. A
+decompression bomb has more."""
 _MOST_SCANS = 200
-"""The most scans of a JPEG. Decoders draw the picture once for each scan; encoders make 10. Each
-further scan has 50 bytes and takes 7 ms: a megabyte of scans took two minutes."""
+"""The largest number of scans of a JPEG. A decoder draws the picture once for each scan. Encoders
+make 10 scans. A hostile file can have many more: each has only 50 bytes and takes 7 ms, so a
+megabyte of scans took two minutes."""
 _JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 

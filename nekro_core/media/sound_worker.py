@@ -1,10 +1,10 @@
 """A program that decodes and encodes one sound. Only `nekro_core.media.converter` runs it.
 
-SILK is the format of QQ and WeChat and has its own library; FFmpeg handles all others. The demuxer
-is chosen by the type of the bytes, never guessed by FFmpeg: a playlist would open files and
-addresses.
-Sources: RFC 3267 and RFC 4867 (AMR), RFC 7845 (Opus in Ogg); "SILK Speech Codec"
-(draft-vos-silk-02), where Tencent puts a 0x02 in front.
+SILK is the format of QQ and WeChat and has its own library. FFmpeg handles all other formats. The
+demuxer is chosen by the type of the bytes. FFmpeg never guesses it, because FFmpeg could take the
+bytes for a playlist and open the files and addresses that it names. Sources: RFC 3267 and RFC 4867
+(AMR), RFC 7845 (Opus in Ogg); "SILK Speech Codec" (draft-vos-silk-02); Tencent's files have a byte
+0x02 before this format.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _SILK_BITS = 24_000
 """Bits per second with which QQ's phone apps record."""
 _PACKET_MS = 20
 _SPEECH_RATE = 24_000
-"""Samples per second. A voice has nothing above 12 kHz."""
+"""Samples per second. They can represent sound up to 12 kHz, and a voice has nothing above that."""
 
 _DEMUXERS = {
     "audio/ogg": "ogg",

@@ -75,9 +75,9 @@ class SandboxToolCall:
     ) -> _Result:
         """Run ``operation`` in the box that the input names.
 
-        If the box is lost, the operation runs once more in a new box, but only if it cannot have
-        changed anything: because it had not begun, or because ``effect`` is ``NOTHING``. Raises the
-        errors of the operation.
+        If the box is lost, the box is started again and the operation runs once more, but only if
+        it cannot have changed anything: because it had not begun, or because ``effect`` is
+        ``NOTHING``. Raises the errors of the operation.
         """
         for is_last in (False, True):
             began = False

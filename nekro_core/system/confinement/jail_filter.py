@@ -8,8 +8,9 @@ kernels, so that libraries use an older call. For example, glibc uses ``clone`` 
 
 `build_buffer_filter` is a second filter, only for runs and commands; `guest.guest_confinement`
 installs it inside the box. It keeps the memory of sockets and pipes within the amount that
-`guest.guest_socket_memory` counts. The supervisor and its reaper do not have this filter, because
-they send archives with ``sendfile`` and large buffers (1,000 MB/s; 500 MB/s without these).
+`guest.guest_socket_memory` counts. The supervisor and its executor do not have this filter, because
+they send archives with ``sendfile`` and large buffers (1,000 MB/s, but only 500 MB/s without these
+two).
 
 `nekro_core.system.confinement.bpf` makes the instructions.
 """
