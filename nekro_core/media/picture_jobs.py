@@ -75,7 +75,7 @@ def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.
     except Image.DecompressionBombError:
         raise UnusableMedia(f"the picture has more than {most} pixels") from None
     except UnidentifiedImageError:
-        raise UnusableMedia("the picture is damaged: it does not begin as one does") from None
+        raise UnusableMedia("the picture is damaged: it does not begin like a picture") from None
     except (UnusableMedia, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 (Pillow's decoders raise nearly anything on hostile bytes)

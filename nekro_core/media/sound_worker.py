@@ -2,9 +2,10 @@
 
 SILK is the format of QQ and WeChat and has its own library. FFmpeg handles all other formats. The
 demuxer is chosen by the type of the bytes. FFmpeg never guesses it, because FFmpeg could take the
-bytes for a playlist and open the files and addresses that it names. Sources: RFC 3267 and RFC 4867
-(AMR), RFC 7845 (Opus in Ogg); "SILK Speech Codec" (draft-vos-silk-02); Tencent's files have a byte
-0x02 before this format.
+bytes for a playlist and open the files and addresses that it names.
+
+Sources: RFC 3267 and RFC 4867 (AMR), RFC 7845 (Opus in Ogg), "SILK Speech Codec"
+(draft-vos-silk-02). Tencent's files have a byte 0x02 before the SILK data.
 """
 
 import importlib
@@ -88,7 +89,7 @@ class SoundRequest:
         self._av: Any = None
         self._silk: Any = None
         if self._mime not in {"audio/silk", *_DEMUXERS}:
-            raise UnusableMedia(f"{self._mime} is no kind of sound that is decoded")
+            raise UnusableMedia(f"{self._mime} is not a type of sound that can be decoded")
         if "silk" in (self._format, self._mime.removeprefix("audio/")):
             self._silk = _load("pysilk")
         self._plain = bool(request["plain"])
@@ -238,7 +239,7 @@ def _silk_seconds(data: bytes) -> float:
     """Return the seconds of sound that the number of packets claims. Each packet begins with its
     length, two bytes."""
     if not data.removeprefix(_TENCENT).startswith(_SILK):
-        raise UnusableMedia("it does not begin as SILK does")
+        raise UnusableMedia("it does not begin like a SILK file")
     place = data.index(_SILK) + len(_SILK)
     count = 0
     while place + 2 <= len(data):

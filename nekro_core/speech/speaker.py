@@ -35,7 +35,7 @@ class SoundUnusable(SpeechError):
 
 
 class EngineUnavailable(SpeechError):
-    """The engine cannot work at present. The message says what is missing."""
+    """The engine cannot work at present. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

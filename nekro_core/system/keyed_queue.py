@@ -170,7 +170,7 @@ class KeyedQueue:
         try:
             await job()
         except Exception:  # noqa: BLE001 - logged with its traceback; the chat's next message counts
-            logger.exception("{}: a message could not be taken in", key)
+            logger.exception("{}: a message could not be processed", key)
 
     def _notify(self) -> None:
         self._progress.set()

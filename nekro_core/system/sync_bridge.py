@@ -62,8 +62,8 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(_THREAD_S)
     coroutine.close()
     raise CannotWait(
-        "this must wait, and is called where it cannot: call it in the tool's, command's or hook's "
-        "own coroutine, not in a task that this coroutine started"
+        "this function must wait, which is not possible in this place: call it in the tool's, "
+        "command's or hook's own coroutine, not in a task that this coroutine started"
     )
 
 

@@ -81,7 +81,8 @@ def container_config(
     processors: float,
     socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """The engine's configuration of a container. ``socket_folder`` has the descriptor socket."""
+    """The engine's configuration of a container. ``socket_folder`` has the descriptor socket
+    (`fd_passing`)."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {

@@ -190,7 +190,7 @@ class ContainerLauncher:
 async def _arrival(
     way: DescriptorSocket, box: BoxConnection, user: int | None
 ) -> socket.socket | None:
-    """Wait for the supervisor's connection. Returns None if the box is lost before."""
+    """Wait for the supervisor's connection. Returns None if the box is lost before it arrives."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
 
@@ -216,7 +216,7 @@ def _filter_for(engine: DockerEngine) -> bytes:
     facts = engine.facts
     if facts.system != "linux" or facts.machine not in jail_filter.MACHINES:
         raise BackendUnavailable(
-            f"boxes need an engine of Linux on {' or '.join(jail_filter.MACHINES)}, "
+            f"boxes need a Docker engine for Linux on {' or '.join(jail_filter.MACHINES)}, "
             f"not {facts.system} on {facts.machine}"
         )
     return jail_filter.build_filter(facts.machine)

@@ -27,7 +27,8 @@ _REST_S = 1.0
 
 Allow = Callable[[str, str], EgressRules]
 """Returns the rules of a box, from its owner and its name. It is called for each connection, so
-changed rules apply to new connections at once. Call `Egress.refresh` after a change."""
+changed rules apply to new connections at once. `Egress.refresh` also applies them to open
+connections, and opens and closes proxies."""
 
 
 class EgressBox(Protocol):

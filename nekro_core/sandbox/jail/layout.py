@@ -71,7 +71,7 @@ class JailLayout:
             return make_reachable(template, self.folder, identity, own_paths=own_paths)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
-            raise BackendUnavailable(f"the image cannot be laid out: {reason}") from error
+            raise BackendUnavailable(f"the image cannot be prepared: {reason}") from error
 
     def remove(self) -> None:
         """Delete the folder and the cgroups. The caller has ended all boxes before."""

@@ -28,10 +28,10 @@ async def browse(call: SandboxToolCall) -> SandboxToolResult:
     port = call.input.whole("port", least=1, most=65535)
     assert port is not None, "it is required"
     if port == EGRESS_PORT:
-        raise invalid(f"port: {port} is the sandbox's own way out")
+        raise invalid(f"port: {port} is the sandbox's network proxy, not a server")
     preview = call.pool.preview
     if preview is None:
-        raise SandboxToolError(ErrorCode.SANDBOX_FAILED, "nothing shows servers of sandboxes here")
+        raise SandboxToolError(ErrorCode.SANDBOX_FAILED, "servers in sandboxes cannot be shown")
     async with call.use("sandbox", UseEffect.NOTHING) as used:
         told: dict[str, Any] = {}
         if not await _listens(used.box, port):
