@@ -50,7 +50,8 @@ class Picture:
 class MediaConverter:
     """Checks and converts voices and pictures. Each file gets its own child process, with bounds on
     time, memory and access. At most ``at_once`` children of each kind run; further files wait. Use
-    it as an async context manager if it gets pictures: leaving it ends their process.
+    it as an async context manager if it will get pictures: leaving the context ends the process
+    that decodes them.
 
     A voice takes about 0.25 s, and 60 MB while it is converted. Pictures are frequent, so the first
     one starts a process of 30 MB, which forks a child for each picture in milliseconds. That
@@ -77,8 +78,8 @@ class MediaConverter:
         max_seconds: float = LONGEST_VOICE_S,
     ) -> Sound:
         """Convert sound to another format. ``mime`` is the type of the bytes themselves, not the
-        type that the file's name suggests. The sound track of a video is converted. Raises
-        `UnusableMedia` and `CodecMissing`."""
+        type that the file's name suggests. If the bytes are a video, its sound track is converted.
+        Raises `UnusableMedia` and `CodecMissing`."""
         request = {
             "mime": mime,
             "plain": plain_wav_seconds(data) is not None,

@@ -69,8 +69,8 @@ def _load(name: str) -> Any:
 
 
 def _load_av() -> Any:
-    """Load PyAV with all its modules. It loads some only when a stream needs them, and then the
-    process is confined and can open no file."""
+    """Load PyAV with all its modules. By itself PyAV loads some modules only when a stream needs
+    them, but then the process is confined and can open no file."""
     av = _load("av")
     for part in pkgutil.walk_packages(av.__path__, "av."):
         if part.name not in ("av.__main__", "av.datasets"):

@@ -33,7 +33,8 @@ def kept_secret(data_dir: Path, name: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
         try:
-            # A rename would replace the file that another process has just made; a link fails then.
+            # A rename would replace a file that another process has just made. A link fails in this
+            # case.
             path.hardlink_to(fresh)
         except FileExistsError:
             pass

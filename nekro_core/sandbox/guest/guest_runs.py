@@ -188,10 +188,10 @@ class RunManager:
             run.close()
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
-        """Kill all other processes than the supervisor, the executor and its descendants, ``run``,
-        the spare process and the frozen one.
+        """Kill all processes except the supervisor, the executor and its descendants, ``run``, the
+        spare process and the frozen one.
 
-        Return whether there were others.
+        Return whether there were such processes.
         """
         own = {os.getpid()} | self._own(run)
         executor = self.executor.pid if self.executor else 0

@@ -14,8 +14,8 @@ import anyio.abc
 from nekro_core.system.errors import NekroError
 
 _STALL_S = 60.0
-"""If no byte is transferred for this time, the transfer ends. In this case the process in the box
-that packs or unpacks hangs."""
+"""If no byte is transferred for this time, the transfer ends, because the process that packs or
+unpacks in a box must be hanging."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
 

@@ -93,7 +93,7 @@ def filter_calls() -> None:
 
 
 def _close_files(library: ctypes.CDLL) -> None:
-    """Give up all rights to files with Landlock, except to read the libraries of Python and of the
+    """With Landlock, give up all rights to files, except reading the libraries of Python and of the
     system: some libraries load a part only when it is first used."""
     version = library.syscall(
         _LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
