@@ -134,7 +134,7 @@ class RunConnection:
         said = frame(DONE, number, text)
         with self._sending:
             if number and self._source and self._source[0] == _FINISHED and not _count():
-                self._held = said  # `end` follows at once and sends it with END
+                self._held = said  # `end` is called next and sends both frames together
             else:
                 self._channel.send_bytes(said)
 

@@ -106,8 +106,9 @@ class BoxConnection:
     ) -> None:
         """``starved`` returns whether the kernel killed a process of the box for lack of memory
         since the last call of ``starved``. If a run dies and this is true, the run ran out of
-        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory of
-        processes that run outside the box but only for it. The supervisor cannot measure them."""
+        memory. New work waits until ``total``, the limit of all boxes together, admits it.
+        ``outside_bytes`` is the memory of processes that run outside the box but only for it. The
+        supervisor cannot measure them."""
         self.used_bytes = 0
         """Bytes of processes and files together, at the last measurement."""
         self.box_id = box_id
@@ -175,8 +176,8 @@ class BoxConnection:
     def stop_commands(self) -> None:
         """Kill all commands, and the background processes of earlier commands.
 
-        This may be called several times: the frame contains the id of the present executor, so it
-        does not kill the commands of a later executor.
+        This may be called several times: each frame contains the id of the executor that is known
+        now, so it does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
@@ -422,7 +423,7 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                self._starved()  # resets it: kills until now must not be blamed on later runs
+                self._starved()  # resets it: earlier kills must not be blamed on later runs
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:
