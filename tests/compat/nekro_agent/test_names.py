@@ -26,7 +26,8 @@ an `AttributeError` that says what there is. How to write a plugin: [plugins.md]
 
 Plugins also tell the model what it finds in its box. While such a plugin is loaded, the code there
 finds the variable `_ck` (the chat key), the functions `send_msg_text(_ck, text)` and
-`send_msg_file(_ck, path)`, and `./shared`, which is the home folder. The prompt does not list them.
+`send_msg_file(_ck, path)`, and a folder "shared", which is the home folder. The prompt does not
+list them.
 
 """
 
