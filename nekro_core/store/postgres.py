@@ -49,9 +49,9 @@ class PostgresTransaction:
         return rows
 
     async def was_committed(self, connection: Connection) -> bool:
-        """Return whether the transaction was committed. Use the next connection, after the first
-        session has ended, so that the transaction is no longer in progress. Raises the errors of
-        asyncpg."""
+        """Return whether the transaction was committed. Call this with a new connection, after the
+        server has ended the session of the lost one, so that the transaction is no longer in
+        progress. Raises the errors of asyncpg."""
         if self._number is None:
             return True  # The transaction changed nothing.
         try:

@@ -13,7 +13,8 @@ ONCE, TEMPORARY, RECURRING = "once", "temporary", "recurring"
 ACTIVE, PAUSED, OVER = "active", "paused", "over"
 
 _LATE_S = 60.0
-"""Seconds. A smaller delay is not mentioned in the text: it means that the machine was busy."""
+"""Minimum delay in seconds that the text mentions. A smaller delay only means that the machine was
+busy."""
 _DAY_S = 86_400.0
 _COUNTED = 100
 

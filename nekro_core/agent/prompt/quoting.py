@@ -132,8 +132,9 @@ def _one_line(line: str, most: int) -> str:
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
-    """Return the maximum length of each text with which all texts together fit into ``room``. Space
-    that shorter texts do not use goes to the longer texts. ``lengths`` must be sorted."""
+    """Return a maximum length for each text, so that all texts together have at most ``room``
+    characters. Space that shorter texts do not use goes to the longer texts. ``lengths`` must be
+    sorted."""
     for index, length in enumerate(lengths):
         share = max(room // (len(lengths) - index), 0)
         if length > share:

@@ -15,8 +15,9 @@ TIMER_S = 0.001
 """Each wait ends this many seconds early, since timers of the event loop fire up to 1 ms late."""
 
 _CALLED_WITHIN = 1000
-"""Characters from either end of a message in which a name is looked for. Normalizing takes the
-square of a run of combining marks: one message of 100,000 held all chats up for 16 s."""
+"""The bot's names are searched for in this many characters at the beginning of a message, and as
+many at its end. Normalizing a run of combining marks takes time that grows with the square of its
+length: one message with 100,000 marks blocked all chats for 16 s."""
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u00ad]")
 
 
@@ -62,7 +63,7 @@ def decide(
     names: Sequence[str],
     forced: Collection[int] = (),
 ) -> Decision:
-    """Decide what to do with the messages since the last turn. ``messages`` are oldest first.
+    """Decide what to do with the messages since the last turn, ``messages``, oldest first.
 
     ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. The wait is only
     for the person who asks, because in a busy group other people are always typing. ``forced`` has

@@ -26,8 +26,9 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Return whether a turn of an earlier process had already answered. This is the case if its
-    last run finished and the turn sent a message that must not be sent again."""
+    """Return whether a turn of an earlier process had already answered. It had if its last run sent
+    a message that must not be sent again and then ended without a fault, or if an earlier run sent
+    one and the last run is finished code that printed nothing."""
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
@@ -68,7 +69,8 @@ class DeduplicatingSender:
 
 
 def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
-    """Group the rows by send. The positions of one send count up from 0."""
+    """Group the rows by the message whose parts they are. The parts of a message have the positions
+    0, 1, 2, and so on."""
     sends: list[list[DeliveryRow]] = []
     for row in rows:
         if row.position and sends:

@@ -74,8 +74,8 @@ class ChatBoxSource(BoxSource, Protocol):
 
 
 class ChatBoxes:
-    """Manages the boxes of all chats. The owner of a box is its chat's key. The files of sleeping
-    boxes are stored in ``folder``.
+    """Manages the boxes of all chats. The owner of a box is its chat's key. A sleeping box is one
+    that was saved and ended; its files are stored in ``folder``.
 
     ``preview`` makes servers that run in boxes visible to browsers. ``equip`` is called with each
     box that starts. The code that creates this object must run `watch` and await `aclose`.
@@ -149,14 +149,14 @@ class ChatBoxes:
         await self.named.make_room()
 
     def pool(self, chat_key: ChatKey) -> SandboxPool:
-        """Return the chat's boxes, for the eight tools."""
+        """Return the chat's boxes, for the eight tools of `nekro_core.sandbox.tools`."""
         owned = self.named.of(str(chat_key))
         return SandboxPool(owned, preview=self._preview, limits=self._limits)
 
     async def call(
         self, chat_key: ChatKey, tool: str, given: Mapping[str, Any]
     ) -> SandboxToolResult:
-        """Call one of the eight tools on the chat's boxes; see `handle_tool_call`."""
+        """Call one of these eight tools on the chat's boxes; see `handle_tool_call`."""
         return await handle_tool_call(self.pool(chat_key), tool, given)
 
     async def destroy(self, chat_key: ChatKey) -> None:

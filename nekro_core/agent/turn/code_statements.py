@@ -51,7 +51,7 @@ _STRING_STOP = {
     "'''": re.compile(r"\\.|'''", re.DOTALL),
     '"""': re.compile(r'\\.|"""', re.DOTALL),
 }
-# The same for the literal part of an f-string. There a backslash never escapes a brace.
+# The same patterns for the literal part of an f-string, where a backslash never escapes a brace.
 _FORMATTED_STOP = {
     "'": re.compile(r"\\[^{}]|'|\n|\{|\}"),
     '"': re.compile(r'\\[^{}]|"|\n|\{|\}'),

@@ -13,7 +13,7 @@ from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCal
 _REQUEST_SENT_S = 0.01
 """Seconds after which a request to the model has certainly been sent."""
 SAID = "said"
-"""`RunRecord.stop` of a run without code: the model's text was sent to the chat."""
+"""`RunRecord.stop` of a run without code, in which the model's text was sent to the chat."""
 SAID_BESIDE = "said_beside"
 """`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
 after it."""
@@ -130,7 +130,7 @@ class TurnRecorder:
             await self._store.runs.add_calls(run_id, unsaved)
 
     async def end_words(self, run_id: str, stop: str = SAID) -> None:
-        """Store that the text of a run without code was sent."""
+        """Store that a run without code has ended: its text was sent, or sending it failed."""
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:

@@ -20,7 +20,7 @@ _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_s
 
 class TurnReplies:
     """Sends the texts of one turn. ``sent`` says whether the turn has sent anything to people, as
-    text or from code. A resumed turn replaces ``outgoing``."""
+    text or from code. A resumed turn sets ``outgoing`` to a `DeduplicatingSender`."""
 
     def __init__(
         self, services: TurnServices, context: TurnContext, recorder: TurnRecorder, box: TurnBox

@@ -57,8 +57,8 @@ def step_report(
     again: bool = False,
     nothing: bool = False,
 ) -> tuple[PromptContent, ...]:
-    """Return the report on a step. ``again`` says that its output is the same as the previous
-    step's. ``nothing`` says that it sent nothing and printed nothing."""
+    """Return the report on a step. ``again`` says that the step's output is the same as that of the
+    previous step. ``nothing`` says that the step sent nothing and printed nothing."""
     lines: list[str | QuotedText] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:

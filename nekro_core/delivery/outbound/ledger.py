@@ -82,9 +82,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue the rows of one send for the database. They are queued when this method returns.
-        Returns the calls, and an awaitable that ends when the rows are stored. A piece that cannot
-        be sent begins as ``rejected``."""
+        """Queue one row for each piece of a message, and its record, for the database. They are
+        queued when this method returns. Returns the calls, and an awaitable that ends when the rows
+        are stored. A piece that cannot be sent begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
@@ -217,8 +217,8 @@ class DeliveryLedger:
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
         """Load the calls of an earlier process that have no outcome, in order. Calls that were
-        ``sending`` become ``unknown``. Of the ``unknown`` calls, those younger than ``young_s`` are
-        returned."""
+        ``sending`` become ``unknown``. Of the ``unknown`` calls, only those younger than
+        ``young_s`` are returned."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):
             reason = "the bot was stopped while it was sent; it may have arrived"

@@ -35,7 +35,7 @@ class Outbox:
     When entered, it resumes the unfinished calls of an earlier process. Calls that were under way
     become ``unknown``. Calls that were never made are sent in their old order as soon as the
     account is online, unless they are older than ``resend_for_s``. If the platform can be asked
-    (`SupportsConfirmation`), the outcome of an ``unknown`` call is found out: the call becomes
+    (`SupportsConfirmation`), it is asked for the outcome of each ``unknown`` call: the call becomes
     ``sent``, or the message certainly never arrived and is sent now, before all later messages of
     its chat. If the platform cannot be asked, the call stays ``unknown`` and is never repeated
     automatically.
