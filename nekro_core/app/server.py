@@ -44,8 +44,8 @@ from nekro_core.system.errors import NekroError
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
-"""Maximum time in seconds that open requests may take after SIGTERM. The whole bot ends within 3
-s."""
+"""Maximum number of seconds that open requests may take after SIGTERM. The bot itself ends within
+3 s."""
 
 END_S = 2.5
 """Seconds after SIGTERM at which all tasks that have not ended are cancelled."""

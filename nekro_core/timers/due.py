@@ -25,7 +25,7 @@ def schedule_of(row: TimerRow) -> Schedule:
 
 
 def after_firing(row: TimerRow, now: float) -> TimerRow:
-    """Return the row for the time after its due time was reported: ended, or with the next due
+    """Return the row that replaces a row whose due time was reported: ended, or with the next due
     time. Times that passed while the bot was not running are skipped, since `due_text` reports them
     together."""
     if row.kind != RECURRING:

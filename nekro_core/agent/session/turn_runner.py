@@ -146,7 +146,7 @@ class TurnRunner:
             )
             self._set_idle()
             if recorder is None:
-                recorder = begin()  # The turn still waited for a slot. Its row is ended below.
+                recorder = begin()  # It was still waiting for a slot. Its row is ended below.
             if stop == "internal" and not await recorder.is_begun():
                 return False
             await self._close(request, recorder, stop)

@@ -100,7 +100,7 @@ class TurnRecorder:
         return self._through
 
     async def continue_after(self, steps: list[Step]) -> None:
-        """Set the number of a resumed turn's next step, after the numbers of its earlier steps."""
+        """In a resumed turn, continue the numbers of its earlier steps."""
         self._position = max((step.position + 1 for step in steps), default=0)
 
     async def mark_shown(self, seq: int) -> None:
@@ -153,8 +153,7 @@ class TurnRecorder:
         )
 
     async def cut_run(self, run_id: str, calls: RunCalls) -> None:
-        """Store that a run was cancelled. The stored code stays as it was at the run's
-        beginning."""
+        """Store that a run was cancelled. The code that was stored at its beginning stays."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 

@@ -65,7 +65,7 @@ class TurnReplies:
 
     async def notify(self, key: str, **values: object) -> None:
         """Send a notice, unless the turn has already sent something. If code ran, the notice gets a
-        separate run; this links the notice to the turn, so that people find the code."""
+        separate run. The run links the notice to the turn, where operators can find the code."""
         if self.sent:
             return
         run_id = uuid.uuid4().hex if self._box.has_run else ""
