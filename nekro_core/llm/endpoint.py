@@ -345,7 +345,7 @@ async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
     if not isinstance(reply, dict):
         raise AttemptFailed(
             RequestRejected(
-                f"the address answers {kind.partition(';')[0]!r} and no stream of a model: "
+                f"the address answers {kind.partition(';')[0]!r} instead of a model's stream: "
                 "check that base_url is the API's address, which usually ends in /v1"
             )
         )

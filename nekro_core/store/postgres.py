@@ -241,7 +241,7 @@ class PostgresEngine:
         await connection.close(timeout=_CONNECT_S)
         raise DatabaseInUse(
             f"the database is in use by {_words(holder)}. "
-            "End that bot, or give this one a database of its own with NEKRO_DATABASE_URL."
+            "End that bot, or name another database in NEKRO_DATABASE_URL."
         )
 
     def _arguments(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _is_worked_in_china(day: date) -> bool:
 @lru_cache
 def _tell_unknown(year: int) -> None:
     logger.warning(
-        "China's holidays of {} are not known: timers take Monday to Friday for workdays "
+        "China's holidays of {} are not known: for timers, Monday to Friday count as workdays "
         "(pip install --upgrade chinesecalendar)",
         year,
     )

@@ -50,7 +50,9 @@ class ChatBox:
                 continue
             self._uploads.add(path)
             if self._uploaded + medium.size > _UPLOADED:
-                logger.warning("{} does not fit among the uploads of its box", path)
+                logger.warning(
+                    "{} is not copied into its box: the uploads would exceed their limit", path
+                )
                 continue
             try:
                 data = await anyio.Path(medium.path).read_bytes()

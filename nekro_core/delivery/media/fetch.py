@@ -71,7 +71,7 @@ class Fetcher:
                 return self._data(url)
             case "http" | "https":
                 return await self._http(url, reach or self._reach, key)
-        raise NotFetched(f"{scheme[:16] or 'no'}: URL; http, https, data and base64 are taken")
+        raise NotFetched(f"{scheme[:16] or 'no'}: URL; expected http, https, data or base64")
 
     def _data(self, url: str) -> bytes:
         head, comma, body = url.partition(",")
@@ -137,7 +137,7 @@ class Fetcher:
             if not response.is_success:
                 raise NotFetched(f"the server answered {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise NotFetched("the server answered in a compression that was not asked for")
+                raise NotFetched("the server sent a compressed answer, which was not requested")
             self._check_size(int(response.headers.get("content-length") or 0))
             body = bytearray()
             async for chunk in response.aiter_raw():
@@ -156,7 +156,7 @@ class Fetcher:
             addresses = [ipaddress.ip_address(address) for address in found]
             reach.check_addresses(host, port, addresses)
             return str(addresses[0])
-        raise NotFetched(f"{host} has no address within {self._settings.silent_s:g} s")
+        raise NotFetched(f"{host}: no address was found within {self._settings.silent_s:g} s")
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:

@@ -130,9 +130,9 @@ class MediaFitter:
     @staticmethod
     def _check(media: Media, limits: VoiceLimits) -> None:
         if limits.max_seconds is not None and media.seconds > limits.max_seconds:
-            raise MediaError(f"it takes {media.seconds:.0f} s, at most {limits.max_seconds:g}")
+            raise MediaError(f"it lasts {media.seconds:.0f} s: at most {limits.max_seconds:g}")
         if limits.max_bytes is not None and media.size > limits.max_bytes:
-            raise MediaError(f"it has {media.size} bytes, at most {limits.max_bytes}")
+            raise MediaError(f"it has {media.size} bytes: at most {limits.max_bytes}")
         if media.problem:
             raise MediaError(media.problem)
 
