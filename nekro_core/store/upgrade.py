@@ -154,7 +154,7 @@ def _applied_in_file(path: Path) -> list[str] | None:
                 return None
             if ("tortoise_migrations",) not in tables:
                 raise StoreUnavailable(
-                    f"{path.name} has tables that are not the bot's: name another file in "
+                    f"{path.name} holds other tables than the bot's: name another file in "
                     "NEKRO_DATABASE_URL"
                 )
             rows = database.execute("SELECT name FROM tortoise_migrations WHERE app = ?", (APP,))

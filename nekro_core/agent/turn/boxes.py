@@ -50,9 +50,7 @@ class ChatBox:
                 continue
             self._uploads.add(path)
             if self._uploaded + medium.size > _UPLOADED:
-                logger.warning(
-                    "{} is not copied into its box: the uploads would exceed their limit", path
-                )
+                logger.warning("{} is not copied into its box: too many uploads", path)
                 continue
             try:
                 data = await anyio.Path(medium.path).read_bytes()

@@ -137,7 +137,7 @@ class Fetcher:
             if not response.is_success:
                 raise NotFetched(f"the server answered {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise NotFetched("the server sent a compressed answer, which was not requested")
+                raise NotFetched("the server used a compression that was not requested")
             self._check_size(int(response.headers.get("content-length") or 0))
             body = bytearray()
             async for chunk in response.aiter_raw():

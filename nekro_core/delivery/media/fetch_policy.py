@@ -181,9 +181,7 @@ class ChatFetchPolicy:
             if is_of_this_machine(address):
                 raise NotFetched(f"{host} is the bot's own machine, which is not public")
             if not is_public(address) and (rule is None or not rule.private):
-                raise NotFetched(
-                    f"{host} is at an address of the bot's network, which is not public"
-                )
+                raise NotFetched(f"{host} is in the bot's network, which is not public")
 
     def count_bytes(self, size: int) -> None:
         """See `FetchPolicy.count_bytes`."""
@@ -192,7 +190,7 @@ class ChatFetchPolicy:
         try:
             self._spend(size)
         except TrafficBudgetExceeded:
-            raise NotFetched("this chat has used up its traffic of this hour") from None
+            raise NotFetched("this chat has used up its traffic of the hour") from None
 
     def _rule(self, host: str, port: int) -> EgressRule | None:
         try:
