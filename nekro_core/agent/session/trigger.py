@@ -15,9 +15,8 @@ TIMER_S = 0.001
 """Each wait ends this many seconds early, since timers of the event loop fire up to 1 ms late."""
 
 _CALLED_WITHIN = 1000
-"""The bot's names are searched for in this many characters at the beginning of a message, and as
-many at its end. Normalizing a run of combining marks takes time that grows with the square of its
-length: one message with 100,000 marks blocked all chats for 16 s."""
+"""Characters from either end of a message in which a name is looked for. Normalizing takes the
+square of a run of combining marks: one message of 100,000 held all chats up for 16 s."""
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u00ad]")
 
 
