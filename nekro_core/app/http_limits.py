@@ -90,7 +90,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Asyncio calls this for received bytes. The parser keeps an unfinished head in memory."""
+        """Asyncio calls this for received bytes. The parser keeps an unfinished address and its
+        headers in memory, so their size is limited here."""
         self._unread += len(data)
         super().data_received(data)
         if self._unread > self.most_head_bytes and not self.transport.is_closing():

@@ -137,7 +137,7 @@ class UncertainDelivery:
 
     Attributes:
         delivery: The delivery whose outcome is unknown.
-        since: When the send was requested, in seconds since 1970, on the bot's clock. The
+        since: When sending was requested, in seconds since 1970, on the bot's clock. The
             platform's clock may differ.
         before: Platform ids of messages that the chat already had at the time ``since``, as far as
             the bot knows them. If the platform's history shows one of these messages, our message

@@ -168,7 +168,7 @@ class RunSendLimit:
         counted.
 
         Returns an empty text, or why the messages may not be sent, as a sentence for the run's
-        code. A send without a run is not counted.
+        code. Messages that no run sends are not counted.
         """
         if not run_id:
             return ""

@@ -118,8 +118,8 @@ _MODULE = "discovery"
 _FOUND_CHARS = 60_000
 """Maximum number of characters of the found tools in a prompt: about 15,000 tokens."""
 _MOST_QUERY = 1000
-"""Maximum number of characters of a query. Normalizing a run of combining marks takes time that
-grows with the square of its length: 60,000 marks blocked all chats for 8 s."""
+"""Maximum number of characters of a query. Normalizing combining marks that follow each other
+takes time that grows with the square of their number: 60,000 marks blocked all chats for 8 s."""
 _NAMED = 40
 """Maximum number of plugins that the answer names if no tool fits."""
 

@@ -112,7 +112,8 @@ def _is_like_ours(line: str) -> bool:
         return False
     if not line.isascii():
         # There may be invisible characters between the letters, and full-width letters. Check only
-        # the beginning: normalizing a run of combining marks takes quadratic time.
+        # the beginning: the time for normalizing many combining marks in a row grows with the
+        # square of their number.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
     head, bracket, rest = line.partition("[")

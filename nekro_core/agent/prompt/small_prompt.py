@@ -189,7 +189,7 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
     """Return pairs of messages and answers, oldest first. The last pair is the question of the
     turn, without an answer.
 
-    Messages that the bot did not answer are left out; in a busy group it does not answer most
+    Messages that the bot did not answer are left out, which in a busy group are most of the
     messages. Consecutive messages of one person are joined, until the bot answers. If the code of
     the answer is unknown, message and answer are left out.
     """

@@ -98,8 +98,8 @@ def step_report(
 def native_step_report(
     reply: NativeReply, sent: Sequence[DeliveryRow]
 ) -> tuple[PromptContent, ...]:
-    """Return the report on a step with native calls. It adds to the answers of the calls whether
-    the reply was cut off and whether its text was sent. May be empty."""
+    """Return the report on a step with native calls. It says what the answers to the calls do not
+    say: whether the reply was cut off, and whether its text was sent. May be empty."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
     return (PromptLines(tuple(lines)),) if lines else ()

@@ -1,4 +1,5 @@
-"""Queues the sends of each chat. They run one at a time, in the order of the calls.
+"""Queues the sends of each chat. A send is one call of `Outbox.send`. Sends run one at a time, in
+the order of these calls.
 
 `KeyedQueue` cannot be used here, because it runs each job in a separate task. A send must run in
 its caller's task, so that the caller gets the receipts and can cancel the send. `KeyedLimiter`

@@ -26,7 +26,7 @@ from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
-"""Maximum time in seconds in which a cancelled send stores its outcome."""
+"""Maximum time in seconds in which a cancelled `Outbox.send` stores its outcome."""
 _MOST_UNWRITTEN = 10_000
 """Maximum number of outcomes held in memory while the database cannot be written."""
 _KNOWN_IDS = 1000
@@ -206,7 +206,7 @@ class DeliveryLedger:
             self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[OutgoingCall], reason: str) -> None:
-        """Set the outcomes of a stopped send: a call under way becomes ``unknown``, later calls
+        """Set the outcomes of a stopped `Outbox.send`: a call under way becomes ``unknown``, later calls
         become ``dropped``."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
             for entry in entries:

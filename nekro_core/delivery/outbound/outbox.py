@@ -40,7 +40,7 @@ class Outbox:
     its chat. If the platform cannot be asked, the call stays ``unknown`` and is never repeated
     automatically.
 
-    ``adapters`` is read at each send, so adapters may be added later.
+    ``adapters`` is read each time a message is sent, so adapters may be added later.
     """
 
     def __init__(
