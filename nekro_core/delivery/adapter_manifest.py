@@ -29,8 +29,8 @@ _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class ManifestError(NekroError, ValueError):
-    """A manifest is invalid. The error's text says what the manifest contains, what was expected and
-    what to do."""
+    """A manifest is invalid. The error's text says what the manifest contains, what was expected
+    and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,9 @@ class TurnReplies:
         self, prose: str, *, stop: str = SAID, code: str = "", end: End = "whole"
     ) -> None:
         """Send the model's text to the chat. A separate run is stored for the text, so that a turn
-        that is resumed after a crash knows that the text was sent. ``stop`` is stored as the run's reason to stop, and
-        ``code`` as its code. If ``end`` says that the text's end is missing, a notice is added."""
+        that is resumed after a crash knows that the text was sent. ``stop`` is stored as the run's
+        reason to stop, and ``code`` as its code. If ``end`` says that the text's end is missing, a
+        notice is added."""
         run_id = uuid.uuid4().hex
         await self._recorder.begin_run(run_id, code)
         self._context.runs.add(run_id)

@@ -103,7 +103,8 @@ class MediaStore:
 
     async def keep_file(self, chat_key: ChatKey, media: Media) -> Media:
         """Copy an outgoing file of this machine into the store, so that the file still exists when
-        its message is sent later or the web page shows it. The path must come from a trusted source."""
+        its message is sent later or the web page shows it. The path must come from a trusted
+        source."""
         path = Path(media.path)
         if self._inside(chat_key, media.path) is not None:
             return media

@@ -206,8 +206,8 @@ class DeliveryLedger:
             self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[OutgoingCall], reason: str) -> None:
-        """Set the outcomes of a stopped `Outbox.send`: a call under way becomes ``unknown``, later calls
-        become ``dropped``."""
+        """Set the outcomes of a stopped `Outbox.send`: a call under way becomes ``unknown``, later
+        calls become ``dropped``."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
             for entry in entries:
                 if entry.receipt is None:
