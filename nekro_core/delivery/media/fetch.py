@@ -114,7 +114,7 @@ class Fetcher:
             raise NotFetched(f"cannot be fetched: {words}") from None
 
     async def _get(self, url: httpx.URL, reach: FetchPolicy, key: Hashable) -> bytes | str:
-        """The body, or the URL of a redirect."""
+        """Make one request. Returns the body of the answer, or the URL of a redirect."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
         host = url.raw_host.decode("ascii").lower()

@@ -88,7 +88,8 @@ class MediaFitter:
         return bundle if same else Forward(tuple(messages))
 
     def _in_words(self, chat_key: ChatKey, segment: Image | Voice | Video | File) -> Segment:
-        """Return a medium as text, for a platform that carries neither this type nor files."""
+        """Return a medium as text, for a platform that carries neither this type nor files: the
+        transcript of a voice, or a link. Without them the medium stays unchanged."""
         if isinstance(segment, Voice) and segment.text:
             return Text(f"[voice] {segment.text}")
         link = self._links.link(chat_key, segment.media) if self._links else ""
