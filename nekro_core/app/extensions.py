@@ -14,6 +14,7 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
+from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
@@ -131,6 +132,8 @@ class Extensions:
                         message_form=LegacyChatMessage.of,
                         keeps_silent=older.keeps_silent,
                         persona=older.persona,
+                        box_extras=box_extras,
+                        tools=box_tools(),
                     ),
                 )
             )

@@ -58,8 +58,8 @@ def normalize_at_markup(text: str) -> str:
 
 
 def text_segments(text: str) -> tuple[Segment, ...]:
-    """Split a text into text segments and mentions. A mention of everybody becomes the plain text
-    ``@all``, which notifies nobody, because an untrusted person may have caused it."""
+    """Split a text into text segments and mentions. A mention of everybody may come from an
+    untrusted person, so it becomes the plain text ``@all``, which notifies nobody."""
     segments: list[Segment] = []
     for piece in split_at_markup(text):
         if isinstance(piece, str):

@@ -10,7 +10,8 @@ from nekro_core.chat.message import ChatMessage, Sender
 from nekro_core.chat.segments import Notice, Segments
 
 CONVERSATION_RESET = "new_beginning"
-"""The kind of the framework's notice at which a chat's conversation starts again from nothing."""
+"""The kind of the notice that the framework adds to a chat when the conversation starts again from
+nothing."""
 
 
 class Author(StrEnum):

@@ -60,8 +60,8 @@ class RedactionTarget:
         return tuple(map(self._segment, segments))
 
     def value(self, value: Any) -> Any:
-        """Redact a value from a plugin's stored JSON. Entries whose key is the person's id are
-        removed, and objects about the person (`is_about`). Ids in texts are replaced."""
+        """Redact a value from a plugin's stored JSON. Entries whose key is the person's id, and
+        objects about the person (`is_about`), are removed. Ids in texts are replaced."""
         match value:
             case dict():
                 return {

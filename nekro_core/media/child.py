@@ -34,7 +34,7 @@ def serve_once(
     ``prepare`` gets the request without the bytes and loads all libraries. It returns a function,
     which gets the bytes and runs confined.
     """
-    # A library that prints must not write into the answer.
+    # Text that a library prints must not get into the answer, so it is sent to stderr.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     line, _, data = sys.stdin.buffer.read().partition(b"\n")

@@ -6,7 +6,7 @@ from typing import Any
 from nekro_core.media.errors import CodecMissing, UnusableMedia
 
 MOST_OUT = 64 * 1024 * 1024
-"""Bytes that a child may answer: ten minutes of sound at 48 kHz are 58 MB."""
+"""The largest answer of a child in bytes: ten minutes of sound at 48 kHz are 58 MB."""
 _MOST_WORDS = 300
 
 

@@ -48,7 +48,7 @@ def command(module: str) -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    """Return a child's environment. It gets no other variable of the bot."""
+    """Return a child's environment. The child gets no other environment variable of the bot."""
     root = Path(nekro_core.__file__).parent.parent
     return {"PYTHONPATH": str(root), "PATH": os.defpath, "LANG": "C.UTF-8"}
 

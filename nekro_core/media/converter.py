@@ -16,7 +16,7 @@ from nekro_core.media.limits import PictureLimits, VoiceFormat
 from nekro_core.media.plain_wav import plain_wav_seconds
 
 LONGEST_VOICE_S = 600.0
-"""The most seconds of sound. Platforms limit their own voice messages to one to five minutes."""
+"""The longest sound in seconds. Platforms limit their own voice messages to one to five minutes."""
 
 _MOST_SHOWN = 32 * 1024 * 1024
 
@@ -50,7 +50,8 @@ class Picture:
 class MediaConverter:
     """Checks and converts voices and pictures. Each file gets its own child process, with bounds on
     time, memory and access. At most ``at_once`` children of each kind run; further files wait. Use
-    it as an async context manager if it gets pictures: leaving it ends their process.
+    it as an async context manager if it will get pictures: leaving the context ends the process
+    that decodes them.
 
     A voice takes about 0.25 s, and 60 MB while it is converted. Pictures are frequent, so the first
     one starts a process of 30 MB, which forks a child for each picture in milliseconds. That
@@ -77,8 +78,8 @@ class MediaConverter:
         max_seconds: float = LONGEST_VOICE_S,
     ) -> Sound:
         """Convert sound to another format. ``mime`` is the type of the bytes themselves, not the
-        type that the file's name suggests. The sound track of a video is converted. Raises
-        `UnusableMedia` and `CodecMissing`."""
+        type that the file's name suggests. If the bytes are a video, its sound track is converted.
+        Raises `UnusableMedia` and `CodecMissing`."""
         request = {
             "mime": mime,
             "plain": plain_wav_seconds(data) is not None,
@@ -93,8 +94,8 @@ class MediaConverter:
         return Sound(data=made, mime=VOICE_TYPES[wanted], seconds=seconds)
 
     async def picture(self, data: bytes, limits: PictureLimits) -> Picture:
-        """Convert a picture to what a platform accepts. A picture that is accepted already keeps
-        its bytes. Raises `UnusableMedia`."""
+        """Convert a picture to what a platform accepts. A picture that is already within ``limits``
+        is returned unchanged. Raises `UnusableMedia`."""
         request = {
             "job": "fit",
             "types": list(limits.types),
@@ -118,8 +119,8 @@ class MediaConverter:
             await self._pictures.run(request, source.fileno())
 
     async def picture_to_show(self, picture: Path | bytes, *, longer_side: int) -> Picture:
-        """Make a small copy for a model, upright and encoded again. Raises `UnusableMedia`, and
-        `OSError` if the file cannot be read."""
+        """Make a small, upright and newly encoded copy of a picture, for a model. Raises
+        `UnusableMedia`, and `OSError` if the file cannot be read."""
         with picture.open("rb") if isinstance(picture, Path) else TemporaryFile() as source:
             if isinstance(picture, bytes):
                 source.write(picture)

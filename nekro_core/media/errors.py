@@ -12,7 +12,7 @@ from nekro_core.system.errors import NekroError
 
 
 class MediaError(NekroError):
-    """Nothing was converted; the text says why, for a person to read."""
+    """Nothing was converted. The message says why, in words for people."""
 
 
 class UnusableMedia(MediaError):

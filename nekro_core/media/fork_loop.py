@@ -23,7 +23,8 @@ from nekro_core.system.confinement.child import (
 )
 
 IDLE_S = 60.0
-"""Seconds without a request after which the process ends: idle, it would hold 30 MB."""
+"""After this many seconds without a request the process ends, because even an idle process needs 30
+MB."""
 MOST_REQUEST = 16 * 1024
 _PIECE = 1024 * 1024
 
@@ -38,7 +39,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
     """
     line = socket.socket(fileno=os.dup(0))
     confine_parent(memory=MEMORY)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for children to end
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps ended children
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal: the bot ends this process
     parent = os.getpid()
     while True:

@@ -86,9 +86,9 @@ class ForkServer:
                     if await _taken(line, words, source, target):
                         return
                 except BaseException:
-                    await self._end()  # it may have read a part of the request
+                    await self._end()  # the process may have read a part of the request
                     raise
-                await self._end()  # it was idle and has ended
+                await self._end()  # the process was idle and has ended
             raise MediaError("the process that decodes pictures ends as soon as it starts")
 
     async def _start(self) -> socket.socket:
@@ -116,7 +116,7 @@ class ForkServer:
         if process is not None:
             with CancelScope(shield=True):
                 if process.returncode is None:
-                    process.kill()  # its children go with it
+                    process.kill()  # its children end with it
                 await process.aclose()
 
 

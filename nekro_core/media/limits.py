@@ -1,5 +1,5 @@
 """The voices and pictures that a platform accepts. Others are converted before they are sent
-(`nekro_core.delivery.media.fitter`), so no adapter converts by itself."""
+(`nekro_core.delivery.media.fitter`), so no adapter has to convert them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,14 +14,14 @@ PictureType = Literal["image/jpeg", "image/png", "image/gif", "image/webp", "ima
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceLimits:
     """The voice messages that a platform accepts. A voice in a format that is not in ``formats`` is
-    converted to the first of them. A voice that is too long or too large, or that cannot be
+    converted to the first of ``formats``. A voice that is too long or too large, or that cannot be
     converted here, is sent as an audio file if the platform accepts files, else it is refused with
     the reason.
 
     Attributes:
         formats: The accepted formats, best first; at least one.
-        max_seconds: How long it may be; None for any length.
-        max_bytes: How large it may be; None for any size.
+        max_seconds: The longest accepted voice in seconds; None for any length.
+        max_bytes: The largest accepted file in bytes; None for any size.
 
     Raises:
         ValueError: There are no formats.
@@ -48,15 +48,15 @@ class PictureLimits:
 
     ``max_side`` bounds width and height, ``max_pixels`` width times height (of one frame),
     ``max_sides`` width plus height. ``animated`` says whether the platform shows more than the
-    first frame of a GIF. A picture over its limits is made smaller: in pixels first, then in
-    quality.
+    first frame of a GIF. A picture over the pixel limits gets fewer pixels. If its file is still
+    too large, its quality is lowered, and then its pixels are reduced again.
 
     Attributes:
         types: The accepted media types; at least one.
-        max_bytes: How large it may be.
-        max_side: The most pixels of width and of height; None for any.
-        max_sides: The most pixels of width plus height; None for any.
-        max_pixels: The most pixels of one frame; None for any.
+        max_bytes: The largest accepted file in bytes.
+        max_side: The largest width and the largest height in pixels; None for any.
+        max_sides: The largest sum of width and height in pixels; None for any.
+        max_pixels: The largest number of pixels of one frame; None for any.
         animated: Whether the platform shows more than the first frame of a GIF.
 
     Raises:

@@ -23,10 +23,12 @@ _SHOWN = (*_FORMATS.values(), "TIFF")
 """The formats of which copies are made. Pillow knows thirty more, and passes PostScript, which is a
 program, to Ghostscript."""
 _MOST_SHOWN_PIXELS = 36_000_000
-"""The most pixels of a picture to show. They take 144 MB; a decompression bomb has more."""
+"""The largest number of pixels of a picture that is copied. Decoded, they take 144 MB. A
+decompression bomb has more."""
 _MOST_SCANS = 200
-"""The most scans of a JPEG. Decoders draw the picture once for each scan; encoders make 10. Each
-further scan has 50 bytes and takes 7 ms: a megabyte of scans took two minutes."""
+"""The largest number of scans of a JPEG. A decoder draws the picture once for each scan. Encoders
+make 10 scans. A hostile file can have many more: each has only 50 bytes and takes 7 ms, so a
+megabyte of scans took two minutes."""
 _JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 
@@ -73,7 +75,7 @@ def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.
     except Image.DecompressionBombError:
         raise UnusableMedia(f"the picture has more than {most} pixels") from None
     except UnidentifiedImageError:
-        raise UnusableMedia("the picture is damaged: it does not begin as one does") from None
+        raise UnusableMedia("the picture is damaged: it does not begin like a picture") from None
     except (UnusableMedia, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 (Pillow's decoders raise nearly anything on hostile bytes)

@@ -14,11 +14,12 @@ from nekro_core.media.picture_jobs import check, show
 
 _READ = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _MOST_PIXELS = 64_000_000
-"""Pixels of one frame. Decoded they take 256 MB, and as much again while they are resized."""
+"""The largest number of pixels of one frame. Decoded they take 256 MB, and as much again while they
+are resized."""
 _MOST_FRAMES = 600
 _QUALITIES = (90, 80, 65, 50)
 _STEP = 0.8
-"""Each further try makes the sides smaller by at least this factor."""
+"""Each further try multiplies width and height by this factor or by a smaller one."""
 _LEAST_SIDE = 32
 
 Json = dict[str, Any]

@@ -3,8 +3,8 @@
 import struct
 
 _MOST_CHUNKS = 64
-"""The most chunks before the sound. Recorders write a few; 4 million empty ones kept the bot busy
-for seconds."""
+"""The largest number of chunks before the sound. Recorders write a few; 4 million empty ones kept
+the bot busy for seconds."""
 
 
 def plain_wav_seconds(data: bytes) -> float | None:

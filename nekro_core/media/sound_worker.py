@@ -1,10 +1,11 @@
 """A program that decodes and encodes one sound. Only `nekro_core.media.converter` runs it.
 
-SILK is the format of QQ and WeChat and has its own library; FFmpeg handles all others. The demuxer
-is chosen by the type of the bytes, never guessed by FFmpeg: a playlist would open files and
-addresses.
-Sources: RFC 3267 and RFC 4867 (AMR), RFC 7845 (Opus in Ogg); "SILK Speech Codec"
-(draft-vos-silk-02), where Tencent puts a 0x02 in front.
+SILK is the format of QQ and WeChat and has its own library. FFmpeg handles all other formats. The
+demuxer is chosen by the type of the bytes. FFmpeg never guesses it, because FFmpeg could take the
+bytes for a playlist and open the files and addresses that it names.
+
+Sources: RFC 3267 and RFC 4867 (AMR), RFC 7845 (Opus in Ogg), "SILK Speech Codec"
+(draft-vos-silk-02). Tencent's files have a byte 0x02 before the SILK data.
 """
 
 import importlib
@@ -25,7 +26,7 @@ _SILK_BITS = 24_000
 """Bits per second with which QQ's phone apps record."""
 _PACKET_MS = 20
 _SPEECH_RATE = 24_000
-"""Samples per second. A voice has nothing above 12 kHz."""
+"""Samples per second. They can represent sound up to 12 kHz, and a voice has nothing above that."""
 
 _DEMUXERS = {
     "audio/ogg": "ogg",
@@ -68,8 +69,8 @@ def _load(name: str) -> Any:
 
 
 def _load_av() -> Any:
-    """Load PyAV with all its modules. It loads some only when a stream needs them, and then the
-    process is confined and can open no file."""
+    """Load PyAV with all its modules. By itself PyAV loads some modules only when a stream needs
+    them, but then the process is confined and can open no file."""
     av = _load("av")
     for part in pkgutil.walk_packages(av.__path__, "av."):
         if part.name not in ("av.__main__", "av.datasets"):
@@ -88,7 +89,7 @@ class SoundRequest:
         self._av: Any = None
         self._silk: Any = None
         if self._mime not in {"audio/silk", *_DEMUXERS}:
-            raise UnusableMedia(f"{self._mime} is no kind of sound that is decoded")
+            raise UnusableMedia(f"{self._mime} is not a type of sound that can be decoded")
         if "silk" in (self._format, self._mime.removeprefix("audio/")):
             self._silk = _load("pysilk")
         self._plain = bool(request["plain"])
@@ -238,7 +239,7 @@ def _silk_seconds(data: bytes) -> float:
     """Return the seconds of sound that the number of packets claims. Each packet begins with its
     length, two bytes."""
     if not data.removeprefix(_TENCENT).startswith(_SILK):
-        raise UnusableMedia("it does not begin as SILK does")
+        raise UnusableMedia("it does not begin like a SILK file")
     place = data.index(_SILK) + len(_SILK)
     count = 0
     while place + 2 <= len(data):

@@ -272,7 +272,7 @@ class KeptMedia(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorHost:
-    """All that an operator's page can use of the bot.
+    """Everything of the bot that an operator's page can use.
 
     Attributes:
         tools: The bot's tools, for programs that the operator allows to call them.

@@ -92,9 +92,10 @@ class RunLimits:
     """Limit of stdout and stderr together. Output beyond it is dropped, and
     `RunResult.output_truncated` is set."""
     calls: int = 1000
-    """Allowed number of tool calls. The next call ends the run."""
+    """Allowed number of tool calls. The first call beyond this number ends the run."""
     value_bytes: int = 16 * 1024 * 1024
-    """Limit of the arguments of one call together, and of one result."""
+    """Limit in bytes of all arguments of one call together. The same limit applies to each
+    result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,14 @@ class GuestFunction:
     names: tuple[str, ...]
     signature: str = "(*args, **kwargs)"
     doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestValue:
+    """A text in the guest's globals, under the name ``name``. The code may replace it."""
+
+    name: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +186,10 @@ class RunResult:
     """The outcome of a run.
 
     ``output`` is stdout and stderr interleaved, decoded with replacement. It ends with the value of
-    the code's last expression, as in a notebook. ``error`` is one sentence, or a traceback that
-    contains only the guest's lines, with the line numbers of the whole reply. ``statements`` counts
-    the statements that ran to their end. ``seconds`` is the time that counts for
-    `RunLimits.seconds`.
+    the code's last expression, as in a notebook. ``error`` is one sentence, or a traceback. The
+    traceback contains only lines of the reply, numbered from its beginning, and of files in the
+    box's folders. ``statements`` counts the statements that ran to their end. ``seconds`` is the
+    time that counts for `RunLimits.seconds`.
     """
 
     stop: StopReason
@@ -212,7 +221,8 @@ class Run(Protocol):
         again."""
 
     async def wait(self) -> RunResult:
-        """Wait for the end of the run, and do not declare that the source is complete."""
+        """Wait for the end of the run. Unlike `finish`, this call does not declare that the source
+        is complete."""
 
     async def cancel(self) -> RunResult:
         """End the run and all its processes now. This usually takes less than 0.1 s."""
@@ -249,7 +259,7 @@ class Box(Protocol):
 
     async def start_run(
         self,
-        functions: Sequence[GuestFunction],
+        functions: Sequence[GuestFunction | GuestValue],
         handler: CallHandler,
         limits: RunLimits | None = None,
         *,
@@ -289,8 +299,9 @@ class Box(Protocol):
         command's process has ended and its output until then is read. A process that the command
         left in the background (``server &``) does not delay the return. This process continues
         during later commands and runs, and ends with the box. Its later output is dropped. After
-        ``timeout_s``, or when the caller is cancelled, the command and all its descendants are
-        killed, also daemons. After a timeout ``exit_code`` is 124 and ``timed_out`` is set.
+        ``timeout_s``, or when the caller is cancelled, the command and all its descendants,
+        including daemons, are killed. After a timeout ``exit_code`` is 124 and ``timed_out`` is
+        set.
 
         The result has at most ``output_bytes`` of stdout and as many of stderr. If a stream is
         longer, half of these bytes are its beginning and half its end. If ``spill_to`` is given,
@@ -344,12 +355,13 @@ class Box(Protocol):
     ) -> GlobResult:
         """The files and folders that match, relative to ``working_dir`` and sorted.
 
-        ``*`` and ``?`` and ``[...]`` match within one name, ``**`` matches any number of folders.
-        Hidden names match only if the pattern has the dot. A link to a folder is followed only in
-        the part of the pattern before the first wildcard. An absolute pattern gives absolute paths.
-        If nothing matches, the result is empty. At most ``limit`` paths are returned. Raises
-        `BoxFileError` (``not_found`` for the working folder, ``invalid_input`` for an invalid
-        pattern, ``permission_denied`` outside the box's own folders) and `BoxLost`.
+        ``*`` and ``?`` and ``[...]`` match within one name, ``**`` matches any number of folders. A
+        name that begins with a dot matches only if the pattern has a dot at this place. A link to a
+        folder is followed only in the part of the pattern before the first wildcard. An absolute
+        pattern gives absolute paths. If nothing matches, the result is empty. At most ``limit``
+        paths are returned. Raises `BoxFileError` (``not_found`` for the working folder,
+        ``invalid_input`` for an invalid pattern, ``permission_denied`` outside the box's own
+        folders) and `BoxLost`.
         """
 
     def pack(self, path: str, *, recursive: bool = True) -> AsyncGenerator[bytes]:
@@ -407,8 +419,8 @@ class Box(Protocol):
         """
 
     async def note_files(self) -> str:
-        """Return a name for the present state, for `export_changes`. Sends no files: the caller
-        has them already."""
+        """Return a name for the present state, for `export_changes`. Sends no files, because the
+        caller already has them."""
 
     async def import_files(self, archive: bytes) -> None:
         """Restore an archive of `export_files`: its regular files, its folders, and links that lead

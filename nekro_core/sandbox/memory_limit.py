@@ -2,11 +2,11 @@
 
 Each box has a limit of its own, but many boxes below their limits can together use up the machine's
 memory. Reserving the full limit of each box would waste memory: a box that may use 900 MB usually
-uses 20. So the real memory use of the boxes is measured, and the sum is limited:
+uses 20 MB. So the real memory use of the boxes is measured, and the sum is limited:
 
 - When the sum is above the share `_CROWDED` of the limit, new runs, commands and boxes wait. If no
-  memory becomes free in time, they fail with `BoxesFull`. Meanwhile the callers of the backend
-  read `Backend.crowded` and end idle boxes, the one unused longest first.
+  memory becomes free in time, they fail with `BoxesFull`. Meanwhile the callers of the backend read
+  `Backend.crowded` and end idle boxes, beginning with the box that was unused longest.
 - When the sum is above the limit, the work of one box is ended. All boxes that work have equal
   shares of the limit. The work of the box that uses most is ended, but only if this box uses more
   than its share.
@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 LOOK_S = 0.1
 _CROWDED = 0.8
 _LEAST = 64 * 1024 * 1024
-"""Bytes: the smallest share of a box that works. Work in one more box waits if it would make the
-shares smaller."""
+"""The smallest share, in bytes, of a box that works. Work in one more box waits if it would make
+the shares smaller than this."""
 _MIB = 1024 * 1024
 
 
@@ -128,7 +128,7 @@ class MemoryLimit:
             return
         greediest = max(working, key=lambda box: box.used_bytes)
         if greediest.used_bytes <= self.limit / len(working):
-            return  # idle boxes use too much, and they will be ended soon
+            return  # the idle boxes use too much; their callers end them soon
         because = (
             f"all sandboxes together used more than {self.limit // _MIB} MB; "
             f"this one used the most, {greediest.used_bytes // _MIB} MB, and was stopped"

@@ -37,8 +37,9 @@ class SandboxSettings(BaseModel):
     """Largest timeout that a call of the tool ``shell`` may set. In chats, the time limit of tools
     (``NEKRO_PLUGIN__TOOL_S``) also ends a command."""
     egress: tuple[str, ...] = ()
-    """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port`` or
-    on ports 80 and 443. ``*`` means every public name. Empty: boxes have no network at all."""
+    """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port``, or
+    without a port for the ports 80 and 443. ``*`` means every public name. Empty: boxes have no
+    network at all."""
     egress_private: tuple[str, ...] = ()
     """More addresses that boxes may reach. These names may also resolve to private addresses: they
     are for the operator's own servers."""
@@ -51,7 +52,7 @@ class SandboxSettings(BaseModel):
     ``egress_private`` must allow its address."""
     pool_size: int | None = Field(default=None, ge=0, le=64)
     """Boxes that are made before a chat needs them; unset: one to four, depending on free memory.
-    Each costs about 9 MB."""
+    Each needs about 9 MB of memory."""
     idle_memory_mb: int = Field(default=256, ge=0)
     """Memory in MB that all idle boxes may have together: the boxes of all chats (4 to 6 MB each,
     and their files) and the ready boxes of the pool. Above this limit, the box unused longest is
@@ -88,11 +89,12 @@ class SandboxSettings(BaseModel):
     docker_host: str = ""
     """Address of the Docker engine; unset: from ``DOCKER_HOST`` and related variables."""
     rest_seconds: float = Field(default=60.0, ge=0)
-    """After so many idle seconds, a used box of the jail restarts its interpreter. The box then
+    """After this many idle seconds, a used box of the jail restarts its interpreter. The box then
     needs 4 MB instead of 6, and the code of its next run starts after 9 ms instead of 3. 0: no
     restart."""
     uid_start: int | None = None
-    """First user id for boxes, if the bot runs as root; unset: the highest ids that fit."""
+    """First user id for boxes, if the bot runs as root; unset: the highest ids that are
+    available."""
     uid_count: int = Field(default=50_000, ge=1)
     interpreter: Path | None = None
     """The Python of the boxes; unset: the system's. Any user must be able to read its folder."""

@@ -76,7 +76,8 @@ class BoxSupply:
             yield supply
         finally:
             tasks.cancel_scope.cancel()
-            # Without arguments: an error of the body is then not wrapped in an exception group.
+            # `__aexit__` gets no arguments. If it got the error of the body, it would wrap the
+            # error in an exception group.
             await tasks.__aexit__(None, None, None)
 
     @property

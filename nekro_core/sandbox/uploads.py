@@ -40,7 +40,8 @@ class UploadQuota:
 
 
 class BoxUploads:
-    """Counts the bytes of one box's uploads. ``limit`` is for this box, ``room`` for all boxes."""
+    """Counts the bytes of one box's uploads. ``limit`` is the limit of this box in bytes. ``room``
+    counts the uploads of all boxes and has their common limit."""
 
     def __init__(self, limit: int, room: UploadQuota) -> None:
         self._limit = limit

@@ -1,7 +1,7 @@
 """The voice engine edge-tts: natural voices of many languages, online.
 
-The service sends only MP3, which is converted to WAV. That needs FFmpeg's library, which the extra
-``edge`` installs.
+The service sends only MP3, which is converted to WAV. The conversion needs FFmpeg's library, which
+the extra ``edge`` installs.
 """
 
 import importlib
@@ -46,7 +46,8 @@ class EdgeSpeaker:
         self._known: tuple[VoiceInfo, ...] = ()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """Return the voices of the service, those that are chosen by language first."""
+        """Return the voices of the service. Those that `speak` can choose by the text's language
+        come first."""
         if not self._known:
             try:
                 with anyio.fail_after(self._timeout_s):

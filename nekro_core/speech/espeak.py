@@ -18,11 +18,11 @@ from nekro_core.speech.wav import PcmSound, write_wav
 _WORDS_A_MINUTE = 165
 """Slower than espeak's default of 175, so that it is easier to follow."""
 _MOST_SECONDS = 600.0
-"""The most seconds of sound. Two thousand digits, read as one number, would be far longer."""
+"""The longest sound in seconds. Two thousand digits, read as one number, would be far longer."""
 
 _FIRST = ("en-us", "cmn", "ja", "en-gb", "ko", "yue", "ru", "de", "fr", "es")
 _CODES = {"en": "en-us", "zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "pt": "pt-br"}
-"""espeak's code for each usual language tag (or tag of `language_of`) that differs from it."""
+"""Maps a usual language tag, or a result of `language_of`, to espeak's code, if the two differ."""
 _TAGS = {"en-us": "en-US", "cmn": "zh", "en-gb": "en-GB", "pt-br": "pt-BR"}
 
 
@@ -30,11 +30,11 @@ class EspeakSpeaker:
     """A `Speaker` that uses espeak-ng's C library in its own process: the library has one state per
     process and is not thread-safe.
 
-    The default ``voice`` speaks texts in its language; for other texts the language chooses one.
-    A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN`` are
-    understood). A variant after a plus chooses another speaker: ``en-us+f3``. Japanese is read
-    with a dictionary (see `nekro_core.speech.japanese`). Without it, Japanese texts raise
-    `EngineUnavailable`, since espeak would spell the kanji.
+    The default ``voice`` speaks texts in its language. For other texts, a voice of their language
+    is chosen. A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN``
+    are understood). A variant after a plus sign makes it sound like another person: ``en-us+f3``.
+    Japanese is read with a dictionary (see `nekro_core.speech.japanese`). Without it, Japanese
+    texts raise `EngineUnavailable`, since espeak would spell the kanji.
     """
 
     name = "espeak"
@@ -120,7 +120,8 @@ class EspeakSpeaker:
 
 
 def _find(tag: str, names: Sequence[str]) -> str | None:
-    """Find the voice for a language tag: that of the tag, of its language, or of any region."""
+    """Find the voice for a language tag: the voice of the whole tag, else of its language without a
+    region, else of its language with any region."""
     plain = tag.partition("-")[0]
     for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:

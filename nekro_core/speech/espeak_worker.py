@@ -55,7 +55,8 @@ class EspeakLibrary:
     def voices(self) -> dict[str, str]:
         """Return the voices: language codes, each with the name that loads the voice.
 
-        Loading by the code fails for some (``fr-fr``): the library compares file names.
+        Some voices (``fr-fr``) cannot be loaded by their code, because the library compares it with
+        file names.
         """
         listed = self._library.espeak_ListVoices(None)
         names: dict[str, str] = {}

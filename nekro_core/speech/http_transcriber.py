@@ -1,7 +1,7 @@
 """Transcribes voices with an OpenAI-style ``/audio/transcriptions`` address.
 
 Source: https://platform.openai.com/docs/api-reference/audio/createTranscription; whisper.cpp's
-server, faster-whisper-server, LocalAI, vLLM and SiliconFlow answer the same.
+server, faster-whisper-server, LocalAI, vLLM and SiliconFlow have the same interface.
 """
 
 import json
@@ -13,10 +13,10 @@ from nekro_core.speech.settings import TranscriberSettings
 from nekro_core.speech.speaker import EngineUnavailable, SoundUnusable, Transcript
 
 MOST_BYTES = 24 * 1024 * 1024
-"""OpenAI's own limit is 25 MB for the whole request."""
+"""The largest WAV file in bytes. OpenAI's limit for the whole request is 25 MB."""
 _MOST_ANSWER = 1024 * 1024
 _MOST_TEXT = 20_000
-"""Characters of a transcript: over an hour of fast speech."""
+"""The largest number of characters of a transcript: more than an hour of fast speech."""
 _ABOUT_THE_SOUND = (400, 413, 415, 422)
 
 

@@ -1,8 +1,8 @@
 """Converts kanji to kana, for engines that cannot read Japanese.
 
-espeak-ng reads a kanji as "Chinese letter", and spells the kana beside it too. MeCab with the IPA
-dictionary knows the readings, and where は is "wa" and へ is "e". It gets names and some counters
-wrong.
+espeak-ng reads a kanji as "Chinese letter", and also spells the kana beside the kanji. MeCab with
+the IPA dictionary knows the readings, and knows where は is read "wa" and へ is read "e". It reads
+names and some counters wrong.
 """
 
 import importlib

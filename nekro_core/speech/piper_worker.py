@@ -8,7 +8,7 @@ from nekro_core.system.workers.loop import Answer, serve
 
 
 def main() -> None:
-    """Serve ``speak`` requests. The two voices used last stay loaded (60 MB each)."""
+    """Serve ``speak`` requests. The two voices that were used last stay loaded (60 MB each)."""
     try:
         piper = importlib.import_module("piper")
         config = importlib.import_module("piper.config")

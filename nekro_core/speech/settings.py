@@ -20,9 +20,9 @@ class TranscriberSettings(BaseModel):
     """ISO 639-1 code of the language that people speak; empty lets the engine recognize it."""
     timeout_s: float = Field(default=60.0, gt=0)
     wait_s: float = Field(default=10.0, ge=0)
-    """Seconds that a turn waits for the transcripts of the voices that it is to answer."""
+    """Seconds that a turn waits for the transcripts of the voices that it will answer."""
     longest_s: float = Field(default=300.0, gt=0, le=480)
-    """Seconds. A longer voice is not transcribed; at 24 kHz the endpoints accept 480 s."""
+    """The longest voice, in seconds, that is transcribed. The endpoints accept 480 s at 24 kHz."""
 
 
 class SpeechSettings(BaseModel):
@@ -35,7 +35,7 @@ class SpeechSettings(BaseModel):
     voices; espeak speaks the others. ``edge``: online, needs edge-tts and av. ``http``: an
     OpenAI-style ``/audio/speech`` endpoint."""
     voice: str = ""
-    """Name of a voice of the engine; empty lets the text's language choose."""
+    """Name of a voice of the engine; empty: a voice is chosen by the text's language."""
     piper_voices: Path | None = None
     """A folder with more piper voices (``NAME.onnx`` beside ``NAME.onnx.json``)."""
     base_url: str = ""

@@ -23,7 +23,7 @@ class SpeechError(NekroError):
 
 
 class VoiceUnknown(SpeechError):
-    """The voice that was asked for does not exist."""
+    """The requested voice does not exist."""
 
 
 class TextUnspeakable(SpeechError):
@@ -35,7 +35,7 @@ class SoundUnusable(SpeechError):
 
 
 class EngineUnavailable(SpeechError):
-    """The engine cannot work here and now."""
+    """The engine cannot work at present. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Speech:
 
     Attributes:
         wav: A whole WAV file, 16-bit PCM, mono.
-        seconds: How long it takes.
+        seconds: The length of the sound.
         voice: The name of the voice that speaks.
     """
 
@@ -67,7 +67,7 @@ class VoiceInfo:
 
 
 class Speaker(Protocol):
-    """An engine that speaks. Work is done off the event loop."""
+    """An engine that speaks. It does not block the event loop."""
 
     name: str
 
@@ -79,11 +79,11 @@ class Speaker(Protocol):
         """
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:
-        """Speak a text. Without a voice the language of the text chooses one.
+        """Speak a text. If ``voice`` is None, a voice is chosen by the text's language.
 
         Args:
             text: The text to speak, at most 2,000 characters.
-            voice: The name of a voice; None to choose by language.
+            voice: The name of a voice; None to choose one by the text's language.
             speed: 0.5 to 2.0; 1.0 is natural.
 
         Returns:
@@ -120,7 +120,7 @@ class Transcript:
 
 
 class Transcriber(Protocol):
-    """An engine that transcribes sound. Work is done off the event loop."""
+    """An engine that transcribes sound. It does not block the event loop."""
 
     name: str
 

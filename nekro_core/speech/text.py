@@ -53,7 +53,8 @@ _LANGUAGE_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def clean_text(text: str) -> str:
-    """Return the text for an engine, without controls, lone surrogates, emoji and markup signs.
+    """Return the text that an engine gets: without control characters, lone surrogates, emoji and
+    markup signs.
 
     Raises `TextUnspeakable` if nothing is left to speak, or for more than 2,000 characters.
     """

@@ -32,7 +32,7 @@ class PcmSound:
 
     @property
     def peak_amplitude(self) -> int:
-        """The loudest sample, 0 to 32,768."""
+        """The largest absolute value of a sample, 0 to 32,768."""
         return max(map(abs, _samples(self.pcm)), default=0)
 
 
@@ -50,8 +50,9 @@ def write_wav(sound: PcmSound) -> bytes:
 def read_wav(data: bytes) -> PcmSound:
     """Read a 16-bit PCM WAV file; several channels are mixed to one.
 
-    A size beyond the end of the file is cut. A program that streams writes 0 or the largest number
-    as the size of the sound; both mean all bytes that follow. Raises `NotWav`.
+    If a size in the file is larger than the rest of the file, the rest is used. A program that
+    streams writes 0 or the largest number as the size of the sound. Both mean all bytes that
+    follow. Raises `NotWav`.
     """
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise NotWav(f"expected a WAV file (RIFF ... WAVE), got {len(data)} bytes: {data[:12]!r}")

@@ -10,7 +10,8 @@ import socket
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""The part of IPv6 that is routed. `ipaddress` calls other parts global too."""
+"""The part of IPv6 that is routed on the internet. `ipaddress` also calls addresses outside this
+part global."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NOT_OUTSIDE = tuple(
     map(
@@ -24,7 +25,8 @@ _NOT_OUTSIDE = tuple(
         ),
     )
 )
-"""Networks that some supported version of Python wrongly calls global."""
+"""Networks that are not public, although at least one supported version of Python calls them
+global."""
 
 
 def is_public(address: Address) -> bool:
@@ -39,9 +41,9 @@ def is_public(address: Address) -> bool:
 def is_of_this_machine(address: Address) -> bool:
     """Whether an address belongs to this machine.
 
-    It can be a public address. The machine's firewall does not stop a connection from the machine
-    to itself. False for the address of a router that forwards connections to this machine, because
-    that address is not known here.
+    Such an address can be public. It must be recognized, because the machine's firewall does not
+    stop a connection from the machine to itself. False for the address of a router that forwards
+    connections to this machine, because that address is not known here.
     """
     reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:

@@ -56,6 +56,6 @@ class WatchedFile:
         return True
 
     def ask_again(self) -> None:
-        """Let the next `changed` return True if the file exists. Call this if its content could not
-        be used yet."""
+        """Let the next `changed` return True if the file exists. Call this if the content of the
+        file could not be used yet."""
         self._stamp = None

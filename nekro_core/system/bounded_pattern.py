@@ -1,7 +1,7 @@
 """Searches the texts of chat members with a plugin's regular expression, within a time limit.
 
-Python's ``re`` blocks the process while it backtracks: ``(a+)+$`` and thirty characters take years.
-The package ``regex`` has a time limit, which adds 6 µs to each search.
+Python's ``re`` blocks the process while it backtracks: to search a text of thirty characters with
+``(a+)+$`` can take years. The package ``regex`` has a time limit, which adds 6 µs to each search.
 """
 
 import time

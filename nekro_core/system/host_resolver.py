@@ -13,11 +13,11 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, the best one first. Raises `OSError`."""
 
 AT_ONCE = 16
-"""Most threads that wait for an answer at the same time. A lookup cannot be stopped and may take
-half a minute. So lookups do not use the event loop's threads, which must stay free to look up the
-model's host."""
+"""The largest number of threads that wait for an answer at the same time. A lookup cannot be
+stopped and may take half a minute. So lookups do not use the event loop's threads, which must stay
+free to look up the model's host."""
 PER_KEY = 2
-"""Most of these threads that one chat may use."""
+"""The largest number of these threads that one key, usually a chat, may use."""
 
 
 class HostResolver:
@@ -35,8 +35,9 @@ class HostResolver:
     async def addresses(self, host: str, port: int, key: Hashable) -> Sequence[str]:
         """The addresses of a host.
 
-        A caller waits while `PER_KEY` questions of its ``key`` are open, also those whose caller
-        was cancelled. Raises `OSError`.
+        A caller waits while `PER_KEY` lookups of its ``key`` or `AT_ONCE` lookups of all keys are
+        open. A lookup with the system's resolver stays open if its caller is cancelled. Raises
+        `OSError`.
         """
         while sum(self._open.values()) >= AT_ONCE or self._open.get(key, 0) >= PER_KEY:
             await self._progress.wait()

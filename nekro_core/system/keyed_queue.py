@@ -13,11 +13,11 @@ T = TypeVar("T")
 Job = Callable[[], Awaitable[None]]
 
 READ_AHEAD = 8
-"""Most reads of a key that run before their jobs need the values. If a server does not answer, the
-reads of several messages wait for it at the same time, so the chat waits once and not once for each
-message."""
+"""The largest number of reads of a key that run before their jobs need the values. If a server does
+not answer, the reads of several messages wait for it at the same time, so the chat waits once and
+not once for each message."""
 FETCHES_AT_ONCE = 4
-"""Most downloads of a key that are open at once."""
+"""The largest number of downloads of a key that are open at once."""
 
 
 class KeyedLimiter:
@@ -80,7 +80,7 @@ class KeyedQueue:
 
     Args:
         tasks: The task group that runs the jobs.
-        capacity: Most queued jobs of all keys together.
+        capacity: The largest number of queued jobs of all keys together.
     """
 
     def __init__(self, tasks: TaskGroup, *, capacity: int = 4096) -> None:
@@ -115,13 +115,14 @@ class KeyedQueue:
         """Read a value that a job of this key will need.
 
         If jobs of the key are queued or running, the read begins now; at most `READ_AHEAD` such
-        reads of a key run at once. If the key is idle, the read begins with `Prefetch.get`.
+        reads of a key run at once. If the key is idle, the read begins when the job calls
+        `Prefetch.get`.
 
         Args:
             key: The key of the job.
             read: Called without arguments and awaited, once.
-            ahead: With False, the read always begins with `Prefetch.get`. Use it for a read that is
-                fast.
+            ahead: With False, the read begins only when the job calls `Prefetch.get`. Use this for
+                a read that is fast.
 
         Returns:
             The object whose `Prefetch.get` returns the value to the job.
@@ -169,7 +170,7 @@ class KeyedQueue:
         try:
             await job()
         except Exception:  # noqa: BLE001 - logged with its traceback; the chat's next message counts
-            logger.exception("{}: a message could not be taken in", key)
+            logger.exception("{}: a message could not be processed", key)
 
     def _notify(self) -> None:
         self._progress.set()

@@ -61,7 +61,7 @@ def _sockets(process: int) -> set[str]:
             if match := _SOCKET.fullmatch(target):
                 inodes.add(match[1])
     except OSError:
-        # The process has ended, or has given up its rights. In the second case it inherited its
-        # sockets from its parent, where they are found.
+        # The process has ended, or has given up its rights, so that its descriptors cannot be read.
+        # In the second case it inherited its sockets from its parent, where they are found.
         return inodes
     return inodes

@@ -1,4 +1,5 @@
-"""Limits how often something may happen in a period, for example sends to a chat."""
+"""Limits how often something may happen in a period, for example how often a message is sent to a
+chat."""
 
 from collections import deque
 
@@ -6,12 +7,12 @@ from collections import deque
 class RateWindow:
     """Stores when something happened, and computes when it may happen again.
 
-    At most as many times are stored as the largest count. All times are seconds of one clock; the
-    caller passes them.
+    It stores only the last times, as many as the largest count of ``bounds``. All times are seconds
+    of one clock; the caller passes them.
 
     Args:
-        bounds: Pairs of a count and a period in seconds. In the period, it may happen that many
-            times. A count of 0 means no bound.
+        bounds: Pairs of a count and a period in seconds. At most this count of events may happen in
+            the period. A count of 0 means no bound.
     """
 
     __slots__ = ("_bounds", "_times")

@@ -12,8 +12,8 @@ FOLDER = "secrets"
 def kept_secret(data_dir: Path, name: str) -> str:
     """Return the secret with this name: 256 random bits as printable text. The first call makes it.
 
-    If two processes call this function at the same time, they get the same secret. Only its owner
-    can read the file. If the process is killed, the file is complete or does not exist.
+    If two processes call this function at the same time, they get the same secret. Only the file's
+    owner can read it. If the process is killed, the file is complete or does not exist.
 
     Args:
         data_dir: The data folder.
@@ -33,7 +33,8 @@ def kept_secret(data_dir: Path, name: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
         try:
-            # A rename would replace the file that another process has just made; a link fails then.
+            # A rename would replace a file that another process has just made. A link fails in this
+            # case.
             path.hardlink_to(fresh)
         except FileExistsError:
             pass

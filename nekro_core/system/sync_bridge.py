@@ -20,7 +20,7 @@ from nekro_core.system.errors import NekroError
 T = TypeVar("T")
 
 _THREAD_S = 120.0
-"""Most seconds that a thread of a plugin waits for the event loop."""
+"""The longest time, in seconds, that a thread of a plugin waits for the event loop."""
 _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("nekro_loop", default=None)
 
 
@@ -31,7 +31,7 @@ class CannotWait(NekroError, RuntimeError):
 
 @dataclass(slots=True, eq=False)
 class _ToAwait:
-    """An awaitable of `wait_for`, which the bridge awaits."""
+    """An awaitable that `wait_for` passes to the bridge, which awaits it."""
 
     awaitable: Awaitable[Any]
 
@@ -62,8 +62,8 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(_THREAD_S)
     coroutine.close()
     raise CannotWait(
-        "this must wait, and is called where it cannot: call it in the tool's, command's or hook's "
-        "own coroutine, not in a task that this coroutine started"
+        "this function must wait, which is not possible in this place: call it in the tool's, "
+        "command's or hook's own coroutine, not in a task that this coroutine started"
     )
 
 
@@ -121,8 +121,8 @@ class _Bridge(Generic[T]):
         return result
 
     def run(self) -> T:
-        """Drive the coroutine in the greenlet. What it awaits is passed to the waiter, which awaits
-        it."""
+        """Drive the coroutine in the greenlet. Each value that the coroutine passes to the event
+        loop goes to the waiter, which passes it on."""
         waiter = getcurrent().parent
         assert waiter is not None, "a greenlet has one"
         steps = self._coroutine.__await__()

@@ -29,6 +29,8 @@ Handler = Callable[..., Awaitable[Any]]
 
 _CONTEXT_NAMES = ("_ctx", "ctx")
 _CONTEXT_TYPE = "AgentCtx"
+_DATA_TYPES = frozenset({"str", "int", "float", "bool", "bytes", "list", "dict", "List", "Dict"})
+_TEXT_KINDS = (ToolKind.AGENT, ToolKind.BEHAVIOR)
 _MAX_KEYS = 12
 
 
@@ -53,12 +55,18 @@ def describe(
     timeout_s: float = 120.0,
     needs_chat: bool = True,
     for_small_models: bool = True,
+    lenient: bool = False,
 ) -> ToolDescription:
     """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. A faulty handler raises
-    nothing; its faults are among the problems."""
+    nothing; its faults are among the problems.
+
+    With ``lenient``, the first parameter is the context whatever its name, unless its annotation is
+    a type of data. A result that the kind does not allow becomes text with ``str()``, with a
+    warning if the return annotation announces it.
+    """
     where = place_of(function)
     python_name = _python_name(function)
-    refusal = _refusal(function, python_name, where)
+    refusal = _refusal(function, python_name, where, lenient=lenient)
     if refusal is not None:
         return ToolDescription(None, (refusal,))
     context, *rest = inspect.signature(function).parameters.values()
@@ -73,6 +81,9 @@ def describe(
         parameters.append(parameter)
         problems += [_warning(f"{python_name}: {text}", where, remedy) for text, remedy in found]
     problems += _missing(python_name, where, context, rest, hints, document)
+    if lenient and kind in _TEXT_KINDS and hints.get("return", str) is not str:
+        text = f"{python_name} returns {type_text(hints['return'])}: the AI gets str() of it"
+        problems.append(_warning(text, where, f"return str, as a tool of kind {kind.value} must"))
     example = "\n\n".join(_examples(document))
     result = document.returns
     tool = Tool(
@@ -96,6 +107,7 @@ def describe(
         timeout_s=timeout_s,
         needs_chat=needs_chat,
         for_small_models=for_small_models,
+        converts_result=lenient,
     )
     return ToolDescription(tool, tuple(problems))
 
@@ -116,7 +128,7 @@ def _python_name(function: object) -> str:
     return getattr(function, "__name__", "") or getattr(inner, "__name__", type(inner).__name__)
 
 
-def _refusal(function: object, name: str, where: str) -> PluginProblem | None:
+def _refusal(function: object, name: str, where: str, *, lenient: bool) -> PluginProblem | None:
     def error(message: str, remedy: str) -> PluginProblem:
         return PluginProblem(
             severity=ProblemSeverity.ERROR, message=message, where=where, remedy=remedy
@@ -132,7 +144,7 @@ def _refusal(function: object, name: str, where: str) -> PluginProblem | None:
         first = next(iter(inspect.signature(function).parameters.values()), None)
     except (TypeError, ValueError) as problem:
         return error(f"{name} has no signature: {problem}", f"write {wanted}")
-    if first is None or not _is_context(first):
+    if first is None or not (_is_context(first) or (lenient and _may_be_context(first))):
         came = "it has no parameters" if first is None else f"its first parameter is {first.name!r}"
         return error(f"{name} does not take the context: {came}", f"write {wanted}")
     return None
@@ -144,6 +156,13 @@ def _is_context(parameter: inspect.Parameter) -> bool:
     annotation = parameter.annotation
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return parameter.name in _CONTEXT_NAMES or text.rpartition(".")[2] == _CONTEXT_TYPE
+
+
+def _may_be_context(parameter: inspect.Parameter) -> bool:
+    positional = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    annotation = parameter.annotation
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return parameter.kind in positional and text.partition("[")[0] not in _DATA_TYPES
 
 
 def _annotations(

@@ -96,10 +96,11 @@ def tool_set(
 
     ``module.python_name`` always works. The bare ``name``, if it is an identifier, and the bare
     Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
-    plugins; an installed plugin wins over these. ``order`` has plugin keys as the operator ranked
-    them: of two installed plugins, the earlier one wins. If neither is listed, neither gets the
-    name. Within one plugin, ``name`` wins over a Python name, and a later definition over an
-    earlier one. Python's own names (``print``, ``for``) are never given to tools.
+    plugins; an installed plugin wins over these. Every other tool wins over an unlisted one.
+    ``order`` has plugin keys as the operator ranked them: of two installed plugins, the earlier one
+    wins. If neither is listed, neither gets the name. Within one plugin, ``name`` wins over a
+    Python name, and a later definition over an earlier one. Python's own names (``print``, ``for``)
+    are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -113,7 +114,7 @@ def tool_set(
         winner = _winner(rivals, builtin, order)
         if winner is not None:
             owners[name] = winner
-        if len(rivals) > 1:
+        if sum(tool.visibility is not Visibility.UNLISTED for tool in rivals) > 1:
             clashes.append(_clash(name, rivals, winner))
     named = [NamedTool(tool, _names(tool, owners, offered)) for tool in offered]
     # A tool with the same name as a plugin must come first, because that plugin's other tools
@@ -159,7 +160,8 @@ def _one_each_plugin(name: str, wanting: Sequence[Tool]) -> list[Tool]:
 
 
 def _winner(rivals: Sequence[Tool], builtin: Collection[str], order: Sequence[str]) -> Tool | None:
-    installed = [tool for tool in rivals if tool.owner not in builtin] or list(rivals)
+    listed = [tool for tool in rivals if tool.visibility is not Visibility.UNLISTED]
+    installed = [tool for tool in listed if tool.owner not in builtin] or listed or list(rivals)
     if len(installed) == 1:
         return installed[0]
     ranked = [tool for tool in installed if tool.owner in order]

@@ -110,6 +110,9 @@ def outcome_of(tool: Tool, value: Any) -> Outcome:
             # A handler that wraps a tool of an MCP server or of another bot may return an outcome.
             return value if isinstance(value, ToolReturn | ToolReturnMedia) else ToolReturn(value)
         case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
+            if tool.converts_result:
+                text = f"{tool.name} returned nothing" if value is None else _text_of(value)
+                return outcome_of(tool, text)
             return ToolCallFailed(
                 f"{tool.name} returned {_type_name(value)}: a tool of kind {tool.kind.value} "
                 "must return str"
@@ -125,6 +128,13 @@ def outcome_of(tool: Tool, value: Any) -> Outcome:
                 return ToolCallFailed(f"{tool.name} returned malformed content: {error}")
         case _:
             assert_never(tool.kind)
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - a plugin's own class
+        return f"a {_type_name(value)} without text: {type(error).__name__}"
 
 
 def _type_name(value: Any) -> str:

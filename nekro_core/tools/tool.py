@@ -28,10 +28,12 @@ class ToolKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """When the model sees a tool: at once, after it searches for the tool, or never."""
+    """When the model sees a tool: at once, after it searches for the tool, or never. Code can call
+    an unlisted tool, but not a hidden one."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"
+    UNLISTED = "unlisted"
     HIDDEN = "hidden"
 
 
@@ -94,8 +96,9 @@ class Tool:
     If ``needs_chat`` is False, the tool is also offered to callers without a chat. If
     ``for_small_models`` is False, it is not offered to small models, which cannot use the results
     of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats.
-    ``sleep_brief`` is set if the plugin sleeps until the model searches for one of its tools; it
-    says what the plugin is for.
+    If ``converts_result`` is True, a result that the kind does not allow becomes text with
+    ``str()``. ``sleep_brief`` is set if the plugin sleeps until the model searches for one of its
+    tools; it says what the plugin is for.
     """
 
     name: str
@@ -119,6 +122,7 @@ class Tool:
     timeout_s: float = 120.0
     needs_chat: bool = True
     for_small_models: bool = True
+    converts_result: bool = False
     around: Callable[[], AbstractContextManager[None]] = field(
         default=nullcontext, repr=False, compare=False
     )

@@ -38,6 +38,7 @@ from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.plugins.host.hooks import PromptInjection
+from nekro_core.plugins.host.kinds import NO_BOX_EXTRAS, BoxExtras
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess, CommandSettings
 from nekro_core.policy.resolver import PolicyResolver
@@ -116,12 +117,16 @@ class FakePlugins:
         self.contexts: list[AgentCtx] = []
         self.resets: list[ChatKey] = []
         self.erased: list[str] = []
+        self.extras = NO_BOX_EXTRAS
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
         return self.tools
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
         return self.tools
+
+    def box_extras(self, ctx: AgentCtx) -> BoxExtras:
+        return self.extras
 
     def context_for(self, chat_key: ChatKey, **known: Any) -> AgentCtx:
         names = {"user_id": "from_user_id", "user_name": "from_user_name"}

@@ -9,11 +9,13 @@ from nekro_core.policy.limits import (
     LimitExceeded,
     Limits,
     Measure,
+    RunSendLimit,
     TimeLimit,
     UsageLimit,
     turn_limits,
 )
 from nekro_core.policy.quotas import DAY_S
+from nekro_core.policy.settings import SendRateSettings
 from nekro_core.store import Usage as StoredUsage
 
 SPENT = RequestUsage(prompt_tokens=70, completion_tokens=30)
@@ -175,3 +177,32 @@ def test_the_cost_of_a_request_comes_from_its_prices(price: Price, cost: float) 
     used = RequestUsage(prompt_tokens=1_000_000, completion_tokens=500_000, cached_tokens=400_000)
     assert price.of(used) == pytest.approx(cost)
     assert price.of(RequestUsage(prompt_tokens=10, completion_tokens=0, cached_tokens=99)) >= 0
+
+
+def test_an_extra_request_without_a_cost_costs_no_money() -> None:
+    limit = UsageLimit(Measure.MONEY, 1.0)
+    limit.spend(SPENT)
+    limit.spend_extra(SPENT)
+    assert limit.taken == 0
+    assert limit.measure.value == "money"
+
+
+def test_a_run_may_send_as_many_messages_as_its_limit() -> None:
+    limit = RunSendLimit(SendRateSettings(sends_per_run=3))
+    assert limit.take("run", 2) == ""
+    assert "has sent 2 of 3 messages and this would be 2 more" in limit.take("run", 2)
+    assert limit.take("run", 1) == "", "the refused messages were not counted"
+    assert "has sent 3 of 3" in limit.take("run", 1)
+    assert limit.take("", 100) == "", "a send without a run is not counted"
+
+
+def test_the_counts_of_the_oldest_runs_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nekro_core.policy.limits._RUNS", 2)
+    limit = RunSendLimit(SendRateSettings(sends_per_run=1))
+    for run in ("a", "b"):
+        assert limit.take(run, 1) == ""
+        assert limit.take(run, 1) != "", "two runs are counted"
+    assert limit.take("c", 1) == ""
+    assert limit.take("b", 1) != ""
+    assert limit.take("a", 1) == "", "its count was dropped"
+    assert limit.take("c", 1) != ""

@@ -14,6 +14,7 @@ from nekro_core.sandbox.box import (
     EndRun,
     GuestCall,
     GuestFunction,
+    GuestValue,
     StopReason,
 )
 from tests.sandbox.run_code import QUICK, Tools, play
@@ -189,6 +190,15 @@ class RunConformance:
         assert "send_image(path: str)" in result.output
         assert "Send a picture." in result.output
         assert "chat has no function 'nothing'; it has: send_image" in result.output
+
+    async def test_values_are_globals_that_the_code_may_replace(self, used_box: Box) -> None:
+        values = [GuestValue("_ck", "a chat"), GuestFunction(names=("say",))]
+        tools = Tools({"say": "said"})
+        run = await used_box.start_run(values, tools.handle, QUICK)
+        await run.feed("print(_ck, say(_ck))\n_ck = 'mine'\nprint(_ck)", 1)
+        result = await run.finish()
+        assert result.output == "a chat said\nmine\n"
+        assert [tuple(call.args) for call in tools.calls] == [("a chat",)]
 
     async def test_threads_call_at_the_same_time(self, box: Box) -> None:
         both = anyio.Event()

@@ -40,6 +40,15 @@ class ChatBox:
         self.named = used.named
         self._uploads: set[str] = set()
         self._uploaded = 0
+        self._linked = False
+
+    async def put_links(self, links: Mapping[str, str]) -> None:
+        """Make symbolic links in the box's home, by path and target, unless something has the path
+        already. Raises `BoxLost`."""
+        if links and not self._linked:
+            self._linked = True
+            for path, target in links.items():
+                await self.box.execute(["ln", "-sn", "--", target, path])
 
     async def put_uploads(self, media: Iterable[Media]) -> None:
         """Write received files into the box, read-only, at the paths that the prompt names. A file

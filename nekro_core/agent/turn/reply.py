@@ -1,7 +1,7 @@
 """Reads one reply while the model writes it, and runs the reply's code at the same time."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import anyio
@@ -50,6 +50,17 @@ class ModelReply:
     model_error: ModelError | None = None
     box_error: SandboxError | None = None
 
+    def without_lines(self, texts: Sequence[str]) -> "ModelReply":
+        """Return the reply without these texts in the output of its code. A text is removed where
+        it fills one or several whole lines."""
+        result = self.result
+        if result is None or not any(text in result.output for text in texts):
+            return self
+        output, fresh = result.output, result.fresh_output
+        for text in texts:
+            output, fresh = _without_lines(output, text), _without_lines(fresh, text)
+        return replace(self, result=replace(result, output=output, fresh_output=fresh))
+
     @property
     def shows(self) -> str:
         """The output that finished code printed after it sent its last message; may be empty. The
@@ -62,6 +73,12 @@ class ModelReply:
     def text(self) -> str:
         """The whole text that arrived."""
         return self.kept + self.tail
+
+
+def _without_lines(output: str, text: str) -> str:
+    if not text.strip():
+        return output
+    return f"\n{output}\n".replace(f"\n{text}\n", "\n", 1)[1:-1]
 
 
 StartRun = Callable[[], Awaitable[Run]]

@@ -103,8 +103,8 @@ class RunCalls:
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
         """The results that the model must see next: each function's name, and its returned
         content."""
-        self.recorded = False
-        """Whether the effect of a ``BEHAVIOR`` call was noted in the chat's history."""
+        self.recorded: list[str] = []
+        """The results of ``BEHAVIOR`` calls, which were noted in the chat's history."""
         self.unread = ""
         """The result of a tool search that the model has not seen yet. Empty again when the code
         calls a deferred tool."""
@@ -156,7 +156,7 @@ class RunCalls:
             outcome_text = "ok"
             match outcome:
                 case BehaviorReturn(text):
-                    self.recorded = True
+                    self.recorded.append(text)
                     await self._note(text)
                 case ToolCallFailed(message):
                     outcome_text = message

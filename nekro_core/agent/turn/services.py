@@ -15,6 +15,7 @@ from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
 from nekro_core.plugins.host.hooks import PromptInjection
+from nekro_core.plugins.host.kinds import BoxExtras
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
@@ -30,6 +31,9 @@ class PromptPlugins(Protocol):
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
         """Return the tools that code of this chat may call now."""
+
+    def box_extras(self, ctx: AgentCtx) -> BoxExtras:
+        """Return what code in this chat's box finds besides the tools."""
 
     def context_for(
         self,

@@ -49,6 +49,7 @@ from nekro_core.sandbox.box import (
     BackendUnavailable,
     BoxesFull,
     GuestCall,
+    GuestValue,
     Run,
     StopReason,
 )
@@ -178,6 +179,8 @@ class Turn:
         """Ask the model, run its code, and decide how the turn continues. Returns the same as
         `_take_step`."""
         reply = await runner.run()
+        # The next prompt shows these results in the chat's history.
+        reply = reply.without_lines(runner.calls.recorded)
         if not reply.statements:
             return await self._decide_without_code(reply)
         return await self._decide(reply, runner)
@@ -339,8 +342,12 @@ class StepRunner:
         await self.store_run()
         self._box.has_run = True
         await box.put_uploads(self._context.media)
+        extras = self._services.plugins.box_extras(self.step.ctx)
+        await box.put_links(extras.links)
+        functions = self.step.tools.once(guest_functions)
+        values = [GuestValue(name, text) for name, text in extras.values.items()]
         return await box.box.start_run(
-            self.step.tools.once(guest_functions),
+            [*functions, *values] if values else functions,
             self._answer_code,
             self._services.run_limits,
             keep_globals=True,

@@ -67,7 +67,7 @@ _CHAT_MESSAGE = (
     ),
 )
 _BASE = (
-    f"{_AUTHORING}.plugin:NekroPlugin",
+    f"{_COMPAT}.plugin:LegacyNekroPlugin as NekroPlugin",
     f"{_AUTHORING}.config:ConfigBase",
     f"{_AUTHORING}.config:ExtraField",
     f"{_AUTHORING}.declarations:SandboxMethod",
@@ -84,7 +84,8 @@ _PLUGIN = (
     *_of(f"{_AUTHORING}.commands", "CommandExecutionContext CommandGroup"),
     *_of(f"{_AUTHORING}.config", "ConfigBase ConfigError ExtraField"),
     *_of(f"{_AUTHORING}.declarations", "SandboxMethod SandboxMethodType"),
-    *_of(f"{_AUTHORING}.plugin", "NekroPlugin NotLoaded"),
+    f"{_COMPAT}.plugin:LegacyNekroPlugin as NekroPlugin",
+    f"{_AUTHORING}.plugin:NotLoaded",
     f"{_AUTHORING}.plugin:PluginStore",
     *_of(_TASKS, "AsyncTaskHandle TaskCtl TaskSignal WaitCancelled"),
     "nekro_core.plugins.commands.arguments:Arg",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import loguru
 from loguru import logger
@@ -130,6 +130,10 @@ class NekroPlugin(Mounting, Configured):
     Raises:
         ValueError: ``author`` or ``module_name`` is not valid in a key.
     """
+
+    is_lenient: ClassVar[bool] = False
+    """Whether handlers that break a rule are accepted; see ``lenient`` of
+    `nekro_core.tools.describe.describe`."""
 
     def __init__(  # noqa: PLR0917 - existing plugins may pass them by position
         self,

@@ -19,9 +19,14 @@ from nekro_core.plugins.host.hooks import (
     prompt_injections,
     system_message_signal,
 )
-from nekro_core.plugins.host.kinds import NO_LEGACY_SUPPORT, LegacySupport
+from nekro_core.plugins.host.kinds import (
+    NO_BOX_EXTRAS,
+    NO_LEGACY_SUPPORT,
+    BoxExtras,
+    LegacySupport,
+)
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.host.toolsets import ToolSetCache
+from nekro_core.plugins.host.toolsets import ToolSetCache, has_lenient
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.tool import Tool
 
@@ -41,7 +46,7 @@ class ActivePlugins:
         self._settings = settings
         self._legacy = legacy
         self._entries: dict[str, PluginEntry] = {}
-        self._sets = ToolSetCache(self._loaded, settings)
+        self._sets = ToolSetCache(self._loaded, settings, legacy.tools)
 
     @property
     def services(self) -> Services:
@@ -61,6 +66,11 @@ class ActivePlugins:
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
         """Get the tools that code of this chat may call now."""
         return await self._sets.in_chat(ctx)
+
+    def box_extras(self, ctx: AgentCtx) -> BoxExtras:
+        """Get what code in this chat's box finds besides the tools."""
+        make = self._legacy.box_extras
+        return make(ctx) if make and has_lenient(self._loaded(ctx.adapter_key)) else NO_BOX_EXTRAS
 
     def context_for(
         self,

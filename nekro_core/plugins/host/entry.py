@@ -98,6 +98,7 @@ class PluginEntry:
             needs_chat=method.needs_chat,
             visibility=method.visibility,
             for_small_models=plugin.for_small_models,
+            lenient=plugin.is_lenient,
         )
         if described.tool is not None:
             tool = replace(described.tool, around=plugin.acting)

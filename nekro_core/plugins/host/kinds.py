@@ -26,7 +26,7 @@ object or anything of its modules: a test counts the remaining objects.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -38,6 +38,7 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.loader import DiscoveredPlugin
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
+from nekro_core.tools.tool import Tool
 
 
 class PluginKind(Protocol):
@@ -81,6 +82,22 @@ def native_message(message: ChatMessage, adapter_key: str) -> ChatMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoxExtras:
+    """What code in a box finds besides the tools. The model is not told of it.
+
+    Attributes:
+        values: Texts by the name of the global variable that holds them.
+        links: The targets of symbolic links, by their paths in the box.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_BOX_EXTRAS = BoxExtras()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LegacySupport:
     """The objects and functions that plugins written for another bot need. The defaults add
     nothing.
@@ -91,12 +108,17 @@ class LegacySupport:
             `ChatMessage`.
         keeps_silent: Whether a plugin forbids answers in this chat or to this person.
         persona: The persona text that a plugin set for this chat; empty if none did.
+        box_extras: What code in the box of a chat finds besides the tools, while a plugin is loaded
+            that was written for another bot (`NekroPlugin.is_lenient`).
+        tools: Unlisted tools that such code can call.
     """
 
     make_context: ContextFactory = AgentCtx
     message_form: MessageForm = native_message
     keeps_silent: Callable[[AgentCtx], bool] | None = None
     persona: Callable[[AgentCtx], Awaitable[str]] | None = None
+    box_extras: Callable[[AgentCtx], BoxExtras] | None = None
+    tools: Sequence[Tool] = ()
 
 
 NO_LEGACY_SUPPORT = LegacySupport()

@@ -24,13 +24,18 @@ class ToolSetCache:
     (`mount_collect_methods`).
 
     ``loaded`` returns the plugins that serve an adapter's chats; for an empty name, all plugins.
+    Sets with a lenient plugin also have ``legacy_tools``.
     """
 
     def __init__(
-        self, loaded: Callable[[str], Sequence[PluginEntry]], settings: PluginSettings
+        self,
+        loaded: Callable[[str], Sequence[PluginEntry]],
+        settings: PluginSettings,
+        legacy_tools: Sequence[Tool] = (),
     ) -> None:
         self._loaded = loaded
         self._settings = settings
+        self._legacy_tools = legacy_tools
         self._offered: dict[str, tuple[Tool, ...]] = {}
         self._sets: dict[tuple[str, tuple[int, ...] | None], ToolSet] = {}
 
@@ -108,13 +113,19 @@ class ToolSetCache:
     def _made(
         self, adapter: str, plugins: Sequence[PluginEntry], chosen: Mapping[str, tuple[Tool, ...]]
     ) -> ToolSet:
+        legacy = self._legacy_tools if has_lenient(plugins) else ()
         own = (chosen.get(entry.item.item, entry.info.tools) for entry in plugins)
         return tool_set(
             (
                 tool
-                for tool in chain(*own, *self._offered.values())
+                for tool in chain(*own, *self._offered.values(), legacy)
                 if not adapter or not tool.adapters or adapter in tool.adapters
             ),
             builtin={entry.info.key for entry in plugins if entry.item.builtin},
             order=self._settings.order,
         )
+
+
+def has_lenient(plugins: Iterable[PluginEntry]) -> bool:
+    """Whether one of these plugins was written for another bot (`NekroPlugin.is_lenient`)."""
+    return any(entry.plugin is not None and entry.plugin.is_lenient for entry in plugins)

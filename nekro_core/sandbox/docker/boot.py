@@ -60,5 +60,6 @@ def begin(fd_socket: str) -> bytes:
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
-    """The rest of the boot input. After it, the supervisor runs, and both sides send its frames."""
+    """The rest of the boot input. After this input, the supervisor runs, and host and supervisor
+    send each other frames."""
     return pieces(call_filter, json.dumps(limits).encode(), modules)

@@ -22,12 +22,12 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own
     "PYTHONDONTWRITEBYTECODE": "1",
-    # glibc reserves 64 MB of address space for each malloc arena.
+    # glibc reserves 64 MB of address space for each malloc arena, and the address space is limited.
     "MALLOC_ARENA_MAX": "2",
 }
 
 # The /proc and /sys of a container describe the whole machine. An engine hides some of these paths
-# by default; this list has more.
+# by default. This list also has paths that the engine shows.
 _MASKED = (
     *(f"/proc/{name}" for name in ("irq", "bus", "fs", "acpi", "scsi", "asound", "driver")),
     *(f"/proc/{name}" for name in ("sysvipc", "kcore", "keys", "key-users", "timer_list")),
@@ -81,7 +81,8 @@ def container_config(
     processors: float,
     socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """The engine's configuration of a container. ``socket_folder`` has the descriptor socket."""
+    """The engine's configuration of a container. ``socket_folder`` has the descriptor socket
+    (`fd_passing`)."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {

@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 _ANSWER_S = 30
 """Longest wait for the beginning of an answer, and for each next part of it."""
 _BUILD_S = 1800
-"""The same for pulling and building images, where one step may give no output for long."""
+"""The same wait while the engine pulls or builds an image: one step may give no output for long."""
 _AT_ONCE = 8
 _ANY_VERSION = "1.44"
 """API version of the first request, which asks for the engine's own API version. This request is
@@ -113,7 +113,8 @@ def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The message of the first error in the chain of causes. Three packages wrap this error."""
+    """The message of the first error in the chain of causes. Each of three packages wraps this
+    error in another one."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__
@@ -144,7 +145,8 @@ def _connect(host: str, timeout_s: int) -> tuple[APIClient, DockerEngineInfo]:
 
 def _open(version: str, settings: dict[str, Any]) -> APIClient:
     client = APIClient(version=version, **settings)
-    # If this is true, requests uses REQUESTS_CA_BUNDLE and not the CA in DOCKER_CERT_PATH.
+    # If `trust_env` were true, requests would use REQUESTS_CA_BUNDLE instead of the CA in
+    # DOCKER_CERT_PATH.
     client.trust_env = False
     return client
 

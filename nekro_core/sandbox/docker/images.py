@@ -89,7 +89,7 @@ class ImageResolver:
 
     async def _try(self, name: str, described: dict[str, Any]) -> GuestImage:
         if described.get("Os", "linux") != "linux":
-            raise ImageUnavailable(name, await self._others(name), "it is not of Linux")
+            raise ImageUnavailable(name, await self._others(name), "it is not an image for Linux")
         config = described.get("Config") or {}
         variables = dict(item.partition("=")[::2] for item in config.get("Env") or ())
         try:

@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 _READY_TIMEOUT_S = 30.0
 _OUTSIDE_BYTES = 4 * 1024 * 1024
 """Memory that an engine needs for one more container: 3.4 MB for its shim and 0.4 in its daemons
-(mean of ten, Docker 20.10). The supervisor needs 7.5 MB more, because it imports its modules from
-memory: 11 MB together."""
+(mean of ten, Docker 20.10). The supervisor inside the container is not counted here. It needs a
+further 7.5 MB, because it imports its modules from memory. So a container needs 11 MB in all."""
 
 
 class ContainerLauncher:
@@ -105,7 +105,8 @@ class ContainerLauncher:
                 way.remove()
 
         try:
-            # Not cancelled: the id of a new container must be known, so that it can be removed.
+            # The start is not cancelled, because without the id of the new container the container
+            # could not be removed.
             with anyio.CancelScope(shield=True):
                 box, stream = await self._start(image, spec, users, box_id, way, held, free)
         except BaseException:
@@ -189,7 +190,7 @@ class ContainerLauncher:
 async def _arrival(
     way: DescriptorSocket, box: BoxConnection, user: int | None
 ) -> socket.socket | None:
-    """Wait for the supervisor's connection. Returns None if the box is lost before."""
+    """Wait for the supervisor's connection. Returns None if the box is lost before it arrives."""
     arrived: socket.socket | None = None
     async with anyio.create_task_group() as race:
 
@@ -215,7 +216,7 @@ def _filter_for(engine: DockerEngine) -> bytes:
     facts = engine.facts
     if facts.system != "linux" or facts.machine not in jail_filter.MACHINES:
         raise BackendUnavailable(
-            f"boxes need an engine of Linux on {' or '.join(jail_filter.MACHINES)}, "
+            f"boxes need a Docker engine for Linux on {' or '.join(jail_filter.MACHINES)}, "
             f"not {facts.system} on {facts.machine}"
         )
     return jail_filter.build_filter(facts.machine)

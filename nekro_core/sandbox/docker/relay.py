@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 
 _PIECE = 65536
 _WINDOW = 4 * _PIECE
-"""Bytes that may wait to be sent to one side. While so many wait, none are read from the other
-side."""
+"""Number of bytes that may wait to be sent to one side. While that many wait, no bytes are read
+from the other side."""
 _LAST_WORDS_S = 1.0
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
 """The errors that a non-blocking call raises instead of waiting. Paramiko raises the last one."""
@@ -27,7 +27,7 @@ more."""
 
 
 class RawConnection(Protocol):
-    """The methods that are used of a TLS or SSH connection."""
+    """The methods of a TLS or SSH connection that the relay uses."""
 
     def fileno(self) -> int:
         """The descriptor for `select.poll`."""

@@ -50,8 +50,8 @@ class StreamDemultiplexer:
 
 
 class AttachedStream(asyncio.BufferedProtocol):
-    """Connects the engine's stream to a `Channel`. Stdout goes to the channel. The end of stderr is
-    stored, as the reason if the supervisor ends."""
+    """Connects the engine's stream to a `Channel`. Stdout goes to the channel. The last bytes of
+    stderr are stored. If the supervisor ends, they are given as the reason."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

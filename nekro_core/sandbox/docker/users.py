@@ -6,7 +6,8 @@ from dataclasses import dataclass
 _FIRST, _COUNT = 1_000_000_000, 800_000_000
 """The first id and the number of ids: far above the ids of people and services."""
 _FIRST_REMAPPED, _COUNT_REMAPPED = 10_000, 50_000
-"""The same if the engine maps user ids. A container then usually has only 65,536 ids."""
+"""The first id and the number of ids if the engine maps user ids. A container then usually has only
+65,536 ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +38,5 @@ class UserIdAllocator:
                 return BoxUserIds(code=user, uploads=user + 1)
 
     def give_back(self, users: BoxUserIds) -> None:
-        """Free the pair. All processes of the box have ended before."""
+        """Free the pair. The caller has made sure that all processes of the box have ended."""
         self._taken.discard(users.code)

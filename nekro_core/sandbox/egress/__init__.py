@@ -2,7 +2,8 @@
 
 A box has no network. If a box has rules, an HTTP proxy in the host accepts connections from the box
 at the box's ``127.0.0.1:3128``. The proxy checks the requested name, resolves it, refuses addresses
-that are not public, and connects to an address that it has checked. ::
+that are not public, and connects to an address that it has checked. Each box has an owner, for
+example a chat. ::
 
     rules.py      EgressRules: which destinations are allowed
     dial.py       resolves a name, checks the addresses, connects to one of them

@@ -56,7 +56,7 @@ class Dialer:
         """Connect to the destination. Raises `EgressDenied` and `DestinationUnreachable`.
 
         If ``rule`` allows only public addresses and one of several addresses is not public, all are
-        refused, because such an answer of a DNS server is an attack.
+        refused, because a DNS server that mixes both kinds is probably used for an attack.
         """
         try:
             with anyio.fail_after(self._connect_s):

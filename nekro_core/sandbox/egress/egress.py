@@ -27,7 +27,8 @@ _REST_S = 1.0
 
 Allow = Callable[[str, str], EgressRules]
 """Returns the rules of a box, from its owner and its name. It is called for each connection, so
-changed rules apply to new connections at once. Call `Egress.refresh` after a change."""
+changed rules apply to new connections at once. `Egress.refresh` also applies them to open
+connections, and opens and closes proxies."""
 
 
 class EgressBox(Protocol):
@@ -95,7 +96,8 @@ class Egress:
             )
         finally:
             tasks.cancel_scope.cancel()
-            # Without arguments: an error of the body is then not wrapped in an exception group.
+            # `__aexit__` gets no arguments. If it got the error of the body, it would wrap the
+            # error in an exception group.
             await tasks.__aexit__(None, None, None)
 
     async def attach(self, owner: str, name: str, box: EgressBox) -> None:
@@ -168,7 +170,8 @@ class Egress:
                 except (anyio.ClosedResourceError, SandboxError):
                     break
                 except OSError as error:
-                    # This process has no free descriptor. Others will be closed soon.
+                    # This process has no free descriptor. Open connections will end soon and free
+                    # some.
                     _log.warning("a connection from a box waits to be accepted: %s", error)
                     await anyio.sleep(_REST_S)
                     continue

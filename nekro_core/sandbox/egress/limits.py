@@ -20,7 +20,7 @@ class EgressLimits:
     request_s: float = 10.0
     """Longest wait for the head of a request, in seconds."""
     idle_s: float = 120.0
-    """After so many seconds without a byte in either direction, a connection ends."""
+    """After this many seconds without a byte in either direction, a connection ends."""
     connection_s: float = 3600.0
     """Longest time of a connection, in seconds."""
 
@@ -43,7 +43,7 @@ class TrafficBudget:
 
     def spend(self, size: int) -> None:
         """Add ``size`` bytes to the count. Raises `TrafficBudgetExceeded` if the budget is used up,
-        also for ``size`` 0."""
+        even if ``size`` is 0."""
         now = self._clock()
         if now - self._begun >= WINDOW_S:
             self._begun, self._spent = now, 0

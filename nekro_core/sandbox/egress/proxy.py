@@ -20,15 +20,15 @@ _log = logging.getLogger(__name__)
 
 _ABSOLUTE = re.compile(r"http://([^/?#]*)([/?][^#]*)?")
 _NAMES_LOGGED = 100
-"""Each refused name is logged once, and at most so many names for each box. So a loop in a box
-cannot fill the log."""
+"""Each refused name is logged once, and at most this many names are logged for each box. So a loop
+in a box cannot fill the log."""
 
 
 class EgressProxy:
     """Serves the connections from one box.
 
-    ``described`` is the text for the box in the log. ``allowed`` returns the rules of the box, and
-    is called for each connection.
+    ``described`` is the text that names the box in the log. ``allowed`` returns the rules of the
+    box, and is called for each connection.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which destinations a box may reach. Each destination has only one spelling."""
+"""Decides which destinations a box may reach. Only one spelling of each destination is accepted."""
 
 import ipaddress
 import re

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MAX_REMOVED = 1000
-"""Most removed paths that one answer lists. If there are more, all files are sent again."""
+"""The largest number of removed paths that one answer lists. If there are more, all files are sent
+again."""
 _SETTLED_NS = 50_000_000
 """A file can change twice within one tick of the kernel's clock, and then its times do not show the
 second change. So a file that changed less than this time ago is sent again with the next answer."""

@@ -164,7 +164,8 @@ class Program:
         """Print the value of the reply's last expression, as a notebook does.
 
         Some values are not printed: None, a constant (it may be a text that is meant as a comment),
-        the number that a method of `_WRITING` returned, and the value of a quiet call."""
+        the number that a method of `_WRITING` returned, and the value of a call whose answer says
+        that it is not shown."""
         value, self.value = self.value, None
         if value is None or self.conversation.quiet:
             return

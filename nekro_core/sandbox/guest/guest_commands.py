@@ -1,7 +1,7 @@
 """Runs the host's commands in the box: starts them, collects their output, kills them.
 
 Each command has a separate session and is a subreaper: while it runs, orphaned descendants become
-its children. So all its descendants, also daemons, can be found and killed. When a command ends by
+its children. So all its descendants, even daemons, can be found and killed. When a command ends by
 itself, its background processes continue and become children of the executor.
 """
 
@@ -33,8 +33,8 @@ _TIMED_OUT = 124
 
 
 class CapturedOutput:
-    """The output of a command on one stream: its beginning, its end, and optionally a file with all
-    of it.
+    """The output of a command on one stream: its beginning, its end, and optionally a file with the
+    whole output.
 
     The file is written only if beginning and end do not hold all output. It has at most 16 MiB."""
 

@@ -33,19 +33,20 @@ def set_dumpable(dumpable: bool) -> None:
 def adopt_orphans() -> None:
     """Make this process a subreaper: orphans among its descendants become its children.
 
-    The process stays a subreaper if it executes another program. Child processes do not inherit
-    this.
+    The process stays a subreaper if it executes another program. Its child processes do not become
+    subreapers.
     """
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_limits(memory: int, processes: int, files: int) -> None:
-    """Set limits for the supervisor and all processes that it forks. They cannot be raised again.
+    """Set limits for the supervisor and all processes that it forks.
 
-    Only the limit on open descriptors can be raised again, until `Confinement.enter`; see
-    `send_descriptor`. The memory limit is for each process, and counts its data segment and private
-    writable memory (RLIMIT_DATA). The host limits the sum of all processes. The limit of the
-    address space is higher, because threads and malloc arenas reserve far more than they use.
+    They cannot be raised again, except the limit on open descriptors: `send_descriptor` raises it
+    for a moment. `Confinement.enter` makes this limit final too. The memory limit is for each
+    process, and counts its data segment and private writable memory (RLIMIT_DATA). The host limits
+    the sum of all processes. The limit of the address space is higher, because threads and malloc
+    arenas reserve far more than they use.
     """
     wanted = {
         resource.RLIMIT_DATA: memory,
@@ -85,7 +86,7 @@ def send_descriptor(sock: socket.socket, message: bytes, descriptor: int) -> Non
 
 class Confinement:
     """The confinement of runs and commands in addition to the supervisor's limits: a lower
-    processor priority and another seccomp filter. The settings have the filter's program in
+    processor priority and another seccomp filter. ``limits`` has the filter's program in
     hexadecimal."""
 
     def __init__(self, limits: dict[str, Any], score: int = -1) -> None:
@@ -96,14 +97,14 @@ class Confinement:
 
     def fork(self) -> int:
         """Like `os.fork`, but if memory runs out, the kernel kills the child before this process.
-        Without this, the kernel might kill this process if most of the box's memory is in
-        files."""
+        Without this preference, the kernel might kill this process first if most of the box's
+        memory is in files, because files count for no process."""
         _say(self._score, _GUEST_SCORE)
         pid = -1
         try:
             pid = os.fork()
         finally:
-            if pid:  # not in the child: there too, the descriptor sets the score of the parent
+            if pid:  # only in the parent: in the child too, the descriptor sets the parent's score
                 _say(self._score, _AGENT_SCORE)
         return pid
 
@@ -120,9 +121,9 @@ def lower_priority(nice: int) -> int:
     """Lower this process's priority for processors and memory below that of the host's processes.
 
     If memory runs out, the kernel first kills this process's children (`Confinement.fork`), then
-    this process, and the bot last. Undoing this needs a privilege that they do not have. Return the
-    descriptor of this process's ``oom_score_adj``, or -1. The file must be opened now, because a
-    process that is not dumpable cannot open it.
+    this process, and the bot last. Undoing this needs a privilege that these processes of the box
+    do not have. Return the descriptor of this process's ``oom_score_adj``, or -1. The file must be
+    opened now, because a process that is not dumpable cannot open it.
     """
     os.nice(nice)
     try:

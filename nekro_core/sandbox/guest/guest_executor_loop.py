@@ -109,7 +109,7 @@ class Executor:
             ).start()
         except RuntimeError as error:  # the limit of processes, which counts threads too
             self._close_stream(number)
-            raise guest_files.FileError("limit", "the box does too much at once") from error
+            raise guest_files.FileError("limit", "the box has no thread left") from error
 
     def _receive_stream(self) -> socket.socket:
         """Receive the stream of the work. The supervisor has sent it through the descriptor socket

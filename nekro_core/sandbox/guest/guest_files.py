@@ -2,7 +2,7 @@
 
 A path is resolved once, and the result must be below one of the roots. Then it is opened folder by
 folder without following links. If code in the box replaces a folder by a link in the meantime, the
-operation fails and does not access another file.
+operation fails and does not access the file behind the link.
 """
 
 from __future__ import annotations

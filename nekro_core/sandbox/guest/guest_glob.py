@@ -121,8 +121,8 @@ class _Walk:
 
 
 def _matcher(part: str) -> Any:
-    """Make a function that says whether a name matches ``part`` of a pattern. If the part has
-    wildcards, it matches hidden names only if it starts with a dot."""
+    """Make a function that says whether a name matches ``part`` of a pattern. A part with wildcards
+    matches hidden names only if the part starts with a dot."""
     if not _WILD.search(part):
         return lambda name: name == part
     compiled = re.compile(fnmatch.translate(part))

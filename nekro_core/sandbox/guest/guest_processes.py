@@ -43,10 +43,11 @@ def table() -> Table:
 
 def alone(frozen: int, known: set[int]) -> bool:
     """Whether the box has no other processes than this one and its children ``known``, and the
-    child ``frozen`` has one thread and no child. False also if the kernel does not report this.
+    child ``frozen`` has one thread and no child. Also False if the kernel does not report the
+    children.
 
-    Takes a tenth of the time of `table`. If a child ends while the kernel writes its list, the list
-    may lack later children, but it still has the child that ended.
+    Takes a tenth of the time of `table`. If a child ends while the kernel writes the list of
+    children, the list may lack later children, but it still has the child that ended.
     """
     try:
         if os.stat(f"/proc/{frozen}/task").st_nlink != _LINKS + 1 or _children(frozen):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 _SOON_S = 0.02
 _FILES = 50_000
-"""Limit of the files in a box's folders together. For each file the kernel needs 1 KB, which counts
-for no process. At this limit the run and all commands are ended."""
+"""Limit of the files in a box's folders together. For each file the kernel needs 1 KB, which is not
+counted as memory of any process. At this limit the run and all commands are ended."""
 _MOST_FILES = 100_000
 """If a box still has more files than this after the run and the commands were ended, the box
 ends."""
@@ -82,7 +82,8 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            self._meter.starved()  # resets it: kills until now were of commands
+            # This resets the meter: the processes that were killed so far belonged to commands.
+            self._meter.starved()
         self.fork_failed = False
         if same and not frozen:  # the process with the same functions was killed
             same, described = 0, self._known[0]
@@ -154,7 +155,8 @@ class RunManager:
                 self.end(self.current, _ended("out_of_memory", told))
             if self.executor:
                 self.end_commands(f"it was stopped: the box has over {_FILES} files")
-            self._file_count = guest_files.count()  # they made more files until they ended
+            # The run and the commands made more files until they ended.
+            self._file_count = guest_files.count()
         if self._file_count > _MOST_FILES:
             raise TooManyFiles
 
@@ -186,10 +188,10 @@ class RunManager:
             run.close()
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
-        """Kill all other processes than the supervisor, the executor and its descendants, ``run``,
-        the spare process and the frozen one.
+        """Kill all processes except the supervisor, the executor and its descendants, ``run``, the
+        spare process and the frozen one.
 
-        Return whether there were others.
+        Return whether there were such processes.
         """
         own = {os.getpid()} | self._own(run)
         executor = self.executor.pid if self.executor else 0
@@ -218,15 +220,15 @@ class RunManager:
             self.reap_executor()
 
     def end_commands(self, because: str = "") -> None:
-        """Kill the executor and all its descendants, and wait for its end. Without this wait, the
-        host's next request could be sent to the killed executor and be lost."""
+        """Kill the executor and all its descendants, and wait for the end of the executor. Without
+        this wait, the host's next request could be sent to the killed executor and be lost."""
         if self.executor:
             self.executor.end_commands()
             self.reap_executor(because)
 
     def reap_executor(self, because: str = "") -> None:
-        """Kill the executor and wait for its end, kill the processes that it left behind, and
-        answer the host's pending requests with an error."""
+        """Kill the executor, wait for its end, kill the processes that it left behind, and answer
+        the host's pending requests with an error."""
         executor, self.executor = self.executor, None
         if executor is None:
             return
@@ -323,8 +325,8 @@ class RunManager:
 
     @staticmethod
     def _printed(run: RunProcess) -> bytes:
-        """Make the PRINTED frame for before a call. Empty if the run printed nothing since the last
-        call."""
+        """Make the PRINTED frame that is sent before a CALL. Empty if the run printed nothing since
+        the last CALL."""
         run.take_output(2)  # the run has flushed its output; a pipe holds at most two pieces
         if len(run.output) == run.output_told:
             return b""

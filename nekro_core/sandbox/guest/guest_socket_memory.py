@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FREE = 64
-"""Up to this number, sockets are not counted. An interpreter with some workers needs fewer, and the
-supervisor has a dozen. So many sockets hold at most 27 MB. If there are more, all are counted."""
+"""Sockets are not counted if a box has at most this number. An interpreter with some workers needs
+fewer, and the supervisor has a dozen. Together this number of sockets holds at most 27 MB. If a box
+has more, all its sockets are counted."""
 _FREE_TCP = 32 * 1024 * 1024
 """TCP connections are counted only if the TCP buffers of the whole machine are larger than this."""
 _PAGE = 4096

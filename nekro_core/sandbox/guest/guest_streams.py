@@ -1,6 +1,6 @@
 """Connections between the box and the host. They are passed to the host as descriptors, or relayed.
 
-A socket stays in the network namespace in which it was made, also if another process uses it. So
+A socket stays in the network namespace in which it was made, even if another process uses it. So
 the supervisor makes the socket in the box and passes its descriptor to the host. If there is no
 descriptor socket, the stream is relayed as `guest_wire` describes.
 """

@@ -122,7 +122,7 @@ class Supervisor:
 
     def _poll_timeout_ms(self) -> float | None:
         """Return how long to wait for an event before the next idle work: counting files while
-        commands may run, freeing memory, or the restart. None if there will be none."""
+        commands may run, freeing memory, or the restart. None if no idle work is left."""
         if self.runs.executor:
             return TICK_S * 1000
         if not self.told:
@@ -237,8 +237,8 @@ class Supervisor:
         return executor
 
     def _stop(self, number: int, text: bytes) -> None:
-        """Stop one work. With ``number`` 0, kill the executor, all commands and their background
-        processes."""
+        """Stop one piece of work. With ``number`` 0, kill the executor, all commands and their
+        background processes."""
         executor = self.runs.executor
         if executor is None:
             return

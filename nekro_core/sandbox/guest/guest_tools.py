@@ -134,7 +134,7 @@ class RunConnection:
         said = frame(DONE, number, text)
         with self._sending:
             if number and self._source and self._source[0] == _FINISHED and not _count():
-                self._held = said  # `end` follows at once and sends it with END
+                self._held = said  # `end` is called next and sends both frames together
             else:
                 self._channel.send_bytes(said)
 
@@ -222,8 +222,9 @@ class ToolBindings:
         self._made: list[tuple[dict[str, Any], str, FunctionNamespace]] = []
         self._described: Any = None
 
-    def bind(self, described: list[tuple[list[str], str, str]]) -> None:
-        """Bind each function to all its names, and remove the functions of the last run.
+    def bind(self, described: list[tuple[list[str], str | None, str]]) -> None:
+        """Bind each function to all its names, and remove the functions of the last run. An item
+        without a signature is a value: its text is bound to its name.
 
         The first part of a dotted name can also be imported (``from chat import send_image``),
         unless it is the name of a real module.
@@ -243,9 +244,11 @@ class ToolBindings:
         self._bound.clear()
         self._made.clear()
         for names, signature, doc in described:
-            function = _function(self._conversation, names[0], signature, doc)
+            bound: Any = doc
+            if signature is not None:
+                bound = _function(self._conversation, names[0], signature, doc)
             for dotted in names:
-                self._bind_name(dotted, function)
+                self._bind_name(dotted, bound)
 
     def _bind_name(self, dotted: str, function: Any) -> None:
         holder, parts = self._namespace, dotted.split(".")

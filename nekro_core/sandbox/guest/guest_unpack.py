@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _BUFFER = 1024 * 1024
 _TOLD = 1000
-"""Most skipped entries that the reply lists."""
+"""The largest number of skipped entries that the reply lists."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

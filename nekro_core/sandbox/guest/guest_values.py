@@ -191,7 +191,7 @@ _classes: dict[tuple[str, str], type[ObjectView]] = {}
 
 def view_class(module: str, name: str) -> type[ObjectView]:
     """Return the subclass of `ObjectView` that replaces a class of the host. Each class of the host
-    has one."""
+    gets one such subclass."""
     found = _classes.get((module, name))
     if found is None:
         short = name.rpartition(".")[2]

@@ -330,7 +330,8 @@ def _guest_settings(
         "packages": template.packages,
         "preload": " ".join(template.preload),
         "restart_after": restart_after_s,
-        # A cgroup limits the box's processor share. Without one, nice values do.
+        # A cgroup limits the box's processor share. Without a cgroup, the higher nice value of the
+        # supervisor and of the guest's processes does.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
         "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",

@@ -29,7 +29,7 @@ def find_hierarchies(
     proc: Path = Path("/proc/self"), *, root: bool
 ) -> tuple[tuple[CgroupHierarchy, ...], str]:
     """Return the trees in which groups with memory and process limits can be made. If there is
-    none, the text is the reason."""
+    none, the returned text is the reason."""
     mounts = list(_mounts((proc / "mountinfo").read_text()))
     ours = dict(_memberships((proc / "cgroup").read_text()))
     if "" in ours:

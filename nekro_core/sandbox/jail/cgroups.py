@@ -26,8 +26,8 @@ from nekro_core.sandbox.jail.cgroup_trees import (
 
 _PREFIX = "nekro-boxes-"
 _MARGIN = 32 * 1024 * 1024
-"""Memory that supervisor, launcher and interpreter need. The limit is higher by this size. The
-watchdog adds the same."""
+"""Memory that supervisor, launcher and interpreter need. The group's memory limit is the box's
+limit plus this size. The watchdog adds the same size."""
 _HELPERS = 3
 """Processes of a box that its limit must allow in addition: the launcher, the supervisor, and the
 process that is forked in advance for the next run."""
@@ -155,10 +155,10 @@ class CgroupManager:
 def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
     """Have the kernel limit the memory of all boxes together, to 5/4 of `MemoryLimit.limit`.
 
-    `MemoryLimit` chooses better which work to end, but it acts only after a measurement. The
-    kernel's limit also holds between two measurements. At this limit the kernel kills the process
-    that uses most. The kernel also counts its cache of files that boxes read from the host's disk,
-    but it drops this cache before it kills a process.
+    `MemoryLimit` makes the better choice of the work to end, but it acts only after a measurement.
+    The kernel's limit also holds between two measurements. At this limit the kernel kills the
+    process that uses most. The kernel also counts its cache of files that boxes read from the
+    host's disk, but it drops this cache before it kills a process.
     """
     if together and "memory" in hierarchy.controllers:
         name = "memory.max" if hierarchy.version == 2 else "memory.limit_in_bytes"
@@ -194,7 +194,8 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
 
 def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
     """For each limit: the file to write, the value, and whether an error is fatal."""
-    # Files count as memory: the home folder, and a quarter of its size for /tmp and for /dev/shm.
+    # Files count as memory: those of the home folder, and of /tmp and /dev/shm, which each have a
+    # quarter of its size.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN
     processes = spec.processes + _HELPERS
     if "memory" in hierarchy.controllers and hierarchy.version == 2:

@@ -25,7 +25,7 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own folder
     "PYTHONDONTWRITEBYTECODE": "1",
-    # glibc reserves 64 MB of address space for each malloc arena.
+    # glibc reserves 64 MB of address space for each malloc arena, and the address space is limited.
     "MALLOC_ARENA_MAX": "2",
 }
 
@@ -157,7 +157,8 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 def _needs_hiding(path: Path) -> bool:
     """Whether to mount an empty file over this one. Each such mount makes the start of a box 0.2 ms
-    slower, so files that only root may open are not covered, except those of `_ALWAYS_HIDDEN`."""
+    slower, so files that only root may open are not covered: the box's user cannot open them. Those
+    of `_ALWAYS_HIDDEN` are always covered."""
     try:
         mode = path.stat().st_mode
     except OSError:

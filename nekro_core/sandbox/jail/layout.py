@@ -71,7 +71,7 @@ class JailLayout:
             return make_reachable(template, self.folder, identity, own_paths=own_paths)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
-            raise BackendUnavailable(f"the image cannot be laid out: {reason}") from error
+            raise BackendUnavailable(f"the image cannot be prepared: {reason}") from error
 
     def remove(self) -> None:
         """Delete the folder and the cgroups. The caller has ended all boxes before."""
@@ -114,7 +114,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         # watches. So inotify is then not allowed.
         filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
-        # Not more than a quarter: other files there, such as system sockets in /run, need space.
+        # At most a quarter of the free space, because other files there, such as system sockets in
+        # /run, need space.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,

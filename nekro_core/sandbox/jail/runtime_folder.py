@@ -2,7 +2,7 @@
 
 ::
 
-    nekro-boxes-XXXX/         0711: cannot be listed
+    nekro-boxes-XXXX/         mode 0711: other users can enter it, not list it
         lock                  locked while the backend is open; a folder without a lock is deleted
                               by the next backend
         PACKAGE/  PACKAGE.libs/  the launcher and its library, in the same folders as in the wheel

@@ -17,13 +17,13 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
-"""Memory that supervisor, launcher and interpreter need. The limit is higher by this size."""
+"""Memory that supervisor, launcher and interpreter need. It is added to the box's memory limit."""
 _SOON_S = 0.02
 _PIPE_END = 4096
 """Bytes that are counted for each open descriptor: half of a pipe's buffer, because a pipe has two
-descriptors. This is the buffer of a user with many pipes (``pipe-user-pages-soft``); the first
-pipes have larger buffers, 64 MB together. Other descriptors use less. Sockets are counted
-separately."""
+descriptors. A new pipe gets this buffer if its user has many pipes (``pipe-user-pages-soft``). The
+first pipes of a user have larger buffers, 64 MB together. Other descriptors use less. Sockets are
+counted separately."""
 _FORKS_SHARE = 4
 """The first measurement counts a shared page again for each process that maps it. If its sum is at
 most this many times the limit, a slower measurement counts shared pages only once: 64 processes
@@ -41,7 +41,8 @@ class Watchdog:
         boxes: Callable[[], Iterable[tuple[BoxConnection, JailProcesses]]],
         total: MemoryLimit | None = None,
     ) -> None:
-        """``total`` limits the sum of all boxes. It is checked after each measurement."""
+        """``total`` limits the memory of all boxes together. It is checked after each
+        measurement."""
         self._boxes = boxes
         self._total = total
         self._looks = 0
@@ -115,7 +116,8 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
 
     The kernel does not show which process owns a socket: some sockets are in the queues of other
     sockets. So the memory of all sockets is divided in proportion to the open descriptors. If the
-    run is ended for sockets of the commands, or the reverse, the next measurement ends the other.
+    run is ended because of sockets that belong to the commands, the next measurement finds the box
+    over its limit again, and the commands are ended too. The reverse case is the same.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),

@@ -14,8 +14,8 @@ import anyio.abc
 from nekro_core.system.errors import NekroError
 
 _STALL_S = 60.0
-"""If no byte is transferred for this time, the transfer ends. In this case the process in the box
-that packs or unpacks hangs."""
+"""If no byte is transferred for this time, the transfer ends, because the process that packs or
+unpacks in a box must be hanging."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
 
@@ -118,8 +118,8 @@ async def _move(
     readable: socket.socket | None,
     writable: socket.socket | None,
 ) -> int:
-    """Move some bytes and return how many. Waits for the given socket. 0 means the end, or that no
-    byte was moved for a minute."""
+    """Move some bytes and return how many. While none can be moved, wait for ``readable`` or else
+    for ``writable``. 0 means the end, or that no byte was moved for a minute."""
     with anyio.move_on_after(_STALL_S):
         while True:
             try:

@@ -16,6 +16,7 @@ from nekro_core.sandbox.box import (
     BoxSpec,
     CallHandler,
     GuestFunction,
+    GuestValue,
     Run,
     RunLimits,
     StopReason,
@@ -75,6 +76,14 @@ class _Changes(msgspec.Struct):
     entries: int
 
 
+def _described(item: GuestFunction | GuestValue) -> tuple[Sequence[str], str | None, str]:
+    """Return names, signature and doc of a function. For a value, the signature is None, and the
+    value is in place of the doc."""
+    if isinstance(item, GuestValue):
+        return (item.name,), None, item.value
+    return item.names, item.signature, item.doc
+
+
 class BoxConnection:
     """A `Box` that sends requests to its supervisor over a channel. All backends use this class.
 
@@ -97,8 +106,9 @@ class BoxConnection:
     ) -> None:
         """``starved`` returns whether the kernel killed a process of the box for lack of memory
         since the last call of ``starved``. If a run dies and this is true, the run ran out of
-        memory. New work waits until ``total`` admits it. ``outside_bytes`` is the memory of
-        processes that run outside the box but only for it. The supervisor cannot measure them."""
+        memory. New work waits until ``total``, the limit of all boxes together, admits it.
+        ``outside_bytes`` is the memory of processes that run outside the box but only for it. The
+        supervisor cannot measure them."""
         self.used_bytes = 0
         """Bytes of processes and files together, at the last measurement."""
         self.box_id = box_id
@@ -126,7 +136,7 @@ class BoxConnection:
         # `fast_acquire`: if no run is active, `start_run` does not yield to the event loop.
         self._turn = anyio.Semaphore(1, fast_acquire=True)
         self._environment: dict[str, str] = {}
-        self._functions: tuple[GuestFunction, ...] = ()
+        self._functions: tuple[GuestFunction | GuestValue, ...] = ()
         self._names: frozenset[str] = frozenset()
         self._kept = False
         """Whether the interpreter of the last run is kept for the next run. It still has the
@@ -166,8 +176,8 @@ class BoxConnection:
     def stop_commands(self) -> None:
         """Kill all commands, and the background processes of earlier commands.
 
-        This may be called several times: the frame contains the id of the present executor, so it
-        does not kill the commands of a later executor.
+        This may be called several times: each frame contains the id of the executor that is known
+        now, so it does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
@@ -179,7 +189,7 @@ class BoxConnection:
 
     async def start_run(
         self,
-        functions: Sequence[GuestFunction],
+        functions: Sequence[GuestFunction | GuestValue],
         handler: CallHandler,
         limits: RunLimits | None = None,
         *,
@@ -222,15 +232,17 @@ class BoxConnection:
         self._workers.ready()
         return run
 
-    def _encode_functions(self, functions: tuple[GuestFunction, ...]) -> bytes:
-        """Encode the functions for the supervisor. Empty if the kept interpreter has the same
-        functions already."""
+    def _encode_functions(self, functions: tuple[GuestFunction | GuestValue, ...]) -> bytes:
+        """Encode the functions and values for the supervisor. Empty if the kept interpreter has the
+        same ones already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
         self._functions = functions
-        self._names = frozenset(item.names[0] for item in functions)
-        return msgspec.json.encode([(item.names, item.signature, item.doc) for item in functions])
+        self._names = frozenset(
+            item.names[0] for item in functions if isinstance(item, GuestFunction)
+        )
+        return msgspec.json.encode([*map(_described, functions)])
 
     def drop_globals(self) -> None:
         """See `Box.drop_globals`."""
@@ -411,7 +423,7 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                self._starved()  # resets it: kills until now must not be blamed on later runs
+                self._starved()  # resets it: earlier kills must not be blamed on later runs
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:

@@ -32,7 +32,8 @@ second is too short on a busy machine while a fork bomb runs in the box."""
 
 _UNWIND_S = 0.05
 """Time for a run that keeps its globals to end after `EndRun`: the call raises an exception, which
-must leave a few frames. If the code catches this exception, the run is killed after this time."""
+must pass through a few functions of the code. If the code catches this exception, the run is killed
+after this time."""
 
 _ERROR_LIMIT = 16_000
 

@@ -15,8 +15,8 @@ import msgspec
 from nekro_core.system.errors import NekroError
 
 _HEAD = "/nekro"
-"""The name of an extra first entry, with the `_Head`. Boxes do not restore it, because its name is
-absolute."""
+"""The name of an extra first entry, which contains the `_Head`. Boxes do not restore this entry,
+because its name is absolute."""
 _HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 

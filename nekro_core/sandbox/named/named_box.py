@@ -32,7 +32,7 @@ class ImageMismatch(SandboxError):
 
 
 class TooManyBoxes(SandboxError):
-    """The owner has as many boxes as allowed."""
+    """The owner already has as many boxes as allowed."""
 
 
 class BoxDestroyed(SandboxError):
@@ -44,7 +44,7 @@ class StoredBoxUnreadable(SandboxError):
 
 
 class BoxState(StrEnum):
-    """The stages of a box's life."""
+    """The states of a box; `nekro_core.sandbox.named` shows how one follows another."""
 
     ABSENT = "absent"
     STARTING = "starting"

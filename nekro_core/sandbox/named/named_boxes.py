@@ -113,8 +113,8 @@ class NamedBoxes:
                 await named.sleep()
 
     async def make_room(self) -> None:
-        """Put boxes to sleep, the one unused longest first, while too many boxes run, while all
-        boxes together use too much memory, or while the idle boxes do."""
+        """Put boxes to sleep while too many boxes run, or while all boxes together or the idle
+        boxes alone use too much memory. The box that was unused longest is the first."""
         for named in self.running:
             too_many = len(self.running) > self.limits.running or self._crowded()
             if not too_many and self._idle_bytes() <= self.limits.idle_bytes:
@@ -124,8 +124,8 @@ class NamedBoxes:
 
     def _idle_bytes(self) -> int:
         """The memory of the pool and of all boxes that have been idle for `_JUST_USED_S`. Boxes
-        that were used later do not count: an active chat uses its box again at once, and a box
-        needs a moment to free memory."""
+        that were used more recently do not count: an active chat uses its box again at once, and a
+        box needs a moment to free memory."""
         before = self._clock() - _JUST_USED_S
         idle = (one for one in self.running if not one.in_use and one.idle_since <= before)
         return sum(one.idle_bytes for one in idle) + self._pool_bytes()

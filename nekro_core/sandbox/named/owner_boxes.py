@@ -97,7 +97,7 @@ class OwnerBoxes:
             used.named.give_back(effect)
 
     async def take(self, name: str = "default") -> tuple[BoxLease, bool]:
-        """As `use`, but not as a context manager: the caller must call ``named.give_back`` of the
+        """Like `use`, but not as a context manager: the caller must call ``named.give_back`` of the
         lease. Also returns whether the box was created now."""
         return await self._take(name, self._default_record())
 
@@ -147,7 +147,8 @@ class OwnerBoxes:
         )
 
     async def save(self) -> None:
-        """Store the changed files of all running boxes, also what background processes changed."""
+        """Store the changed files of all running boxes, including files that background processes
+        changed."""
         for named in self.known:
             await named.save()
 

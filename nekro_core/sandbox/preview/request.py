@@ -16,7 +16,8 @@ from nekro_core.system.errors import NekroError
 
 LINGER_S = 1.0
 """Longest time in seconds for reading the rest of a body that is not needed. If a connection is
-closed with unread bytes, it is reset, and the browser may lose the answer (RFC 9112, 9.6)."""
+closed with unread bytes, it is reset, and the browser may lose the answer (RFC 9112, section
+9.6)."""
 
 
 class RequestBody:

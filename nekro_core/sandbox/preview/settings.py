@@ -16,8 +16,8 @@ class PreviewSettings(BaseModel):
 
     domain: str = "preview.localhost"
     """The address of each preview is ``http://<unguessable>.<domain>``. The DNS must resolve all
-    subdomains to the bot. Use another registered domain than that of the bot's page, because
-    browsers share cookies inside a registered domain.
+    subdomains to the bot. Do not use the registered domain of the bot's page, because browsers
+    share cookies inside a registered domain.
     """
 
     scheme: Literal["http", "https"] = "http"
@@ -43,7 +43,7 @@ class PreviewSettings(BaseModel):
 
     message_mb: int = Field(default=16, ge=1)
     """Limit in MiB of one WebSocket message from a box. For messages to the box, the web server has
-    a limit of 16."""
+    a limit of 16 MiB."""
 
     connect_s: float = Field(default=5.0, gt=0)
     """Longest wait in seconds for a connection to the server in the box."""

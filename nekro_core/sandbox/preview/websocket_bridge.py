@@ -171,7 +171,7 @@ class WebSocketBridge:
             await self._send({"type": "websocket.send", "text": text})
 
     def _closing(self) -> Message:
-        """Return the close message for the browser. The protocol forbids to send the codes 1005,
+        """Return the close message for the browser. The protocol forbids sending the codes 1005,
         1006 and 1015."""
         close = self._box.close_rcvd
         if close is None or self._box.parser_exc is not None:

@@ -12,7 +12,8 @@
                     the tools
     call.py         handle_tool_call: runs a tool and returns its result
 
-The tools implement a design document, "Agent Tool API". In these files, "the document" means it.
+The tools implement the design document "Agent Tool API". In these files, "the document" means this
+design document.
 """
 
 from nekro_core.sandbox.tools.call import handle_tool_call

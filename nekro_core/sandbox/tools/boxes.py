@@ -20,17 +20,18 @@ _MAX_IMAGE = 200
 
 
 async def browse(call: SandboxToolCall) -> SandboxToolResult:
-    """The address of what listens at a port: ``{url}``, the same each time.
+    """Return the address at which a browser reaches a port of the box: ``{url}``. It is the same at
+    each call.
 
-    Where nothing does after a while, ``listening`` is false beside it.
+    If no program listens at the port after `_STARTING_S`, the result also has ``listening``: false.
     """
     port = call.input.whole("port", least=1, most=65535)
     assert port is not None, "it is required"
     if port == EGRESS_PORT:
-        raise invalid(f"port: {port} is the sandbox's own way out")
+        raise invalid(f"port: {port} is the sandbox's network proxy, not a server")
     preview = call.pool.preview
     if preview is None:
-        raise SandboxToolError(ErrorCode.SANDBOX_FAILED, "nothing shows servers of sandboxes here")
+        raise SandboxToolError(ErrorCode.SANDBOX_FAILED, "servers in sandboxes cannot be shown")
     async with call.use("sandbox", UseEffect.NOTHING) as used:
         told: dict[str, Any] = {}
         if not await _listens(used.box, port):
@@ -43,7 +44,8 @@ async def browse(call: SandboxToolCall) -> SandboxToolResult:
 
 
 async def sandbox_create(call: SandboxToolCall) -> SandboxToolResult:
-    """Make a box: ``{sandbox, created}``, ``created`` being false where there is one."""
+    """Make a box. Returns ``{sandbox, created}``; ``created`` is false if the box existed
+    already."""
     name = call.name("sandbox")
     image = call.input.text("image")
     if not image or len(image) > _MAX_IMAGE:
@@ -60,7 +62,7 @@ async def sandbox_create(call: SandboxToolCall) -> SandboxToolResult:
 
 
 async def sandbox_list(call: SandboxToolCall) -> SandboxToolResult:
-    """All boxes, waking none: ``{sandboxes: [{name, image, status}]}``."""
+    """List all boxes without waking any: ``{sandboxes: [{name, image, status}]}``."""
     listed = [
         {
             "name": each.name,

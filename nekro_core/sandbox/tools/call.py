@@ -37,10 +37,11 @@ _TOOLS: Mapping[str, Callable[[SandboxToolCall], Awaitable[SandboxToolResult]]] 
 
 
 async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> SandboxToolResult:  # noqa: A002 (the document's word)
-    """Do what a model asks for. ``input`` is what it wrote, unchecked.
+    """Run the tool call of a model. ``input`` is what the model wrote; it is not checked yet.
 
-    Never raises for what the model, the box or the machine does: those are results with an
-    `ErrorCode`. Cancelling it ends a command with all that it started.
+    Never raises for an error of the model, the box or the machine: then the result has an
+    `ErrorCode`. If this function is cancelled, a running command and all its descendants are
+    killed.
     """
     call = SandboxToolCall(pool, ToolInput({}, frozenset()))
     try:
@@ -61,7 +62,8 @@ async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> Sandb
 
 
 def _error_for_model(error: SandboxError) -> SandboxToolError:
-    """What a model is told. Messages about the machine are for its operator alone."""
+    """Make the error that the model gets. Messages about the machine are logged for the operator;
+    the model does not get them."""
     match error:
         case BoxFileError():
             return SandboxToolError(_file_code(error.code), str(error)[:_MAX_MESSAGE])
@@ -99,7 +101,8 @@ def _error_for_model(error: SandboxError) -> SandboxToolError:
 
 
 def _file_code(code: str) -> ErrorCode:
-    """The code of a box, which is not trusted, as one of ours."""
+    """Return the `ErrorCode` with this value. The box sent it and is not trusted, so an unknown
+    value becomes ``sandbox_failed``."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -13,14 +13,15 @@ from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, Sandbox
 from nekro_core.sandbox.tools.text import UTF8_MARGIN, slice_text
 
 _LARGEST = 2**53
-"""All JSON parsers read whole numbers up to this one exactly."""
+"""The largest whole number up to which all JSON parsers read whole numbers exactly."""
 
 
 async def read_file(call: SandboxToolCall) -> SandboxToolResult:
-    """A slice of a file: ``{content, size}``, ``size`` being the whole file's.
+    """Return a slice of a file: ``{content, size}``. ``size`` is the size of the whole file.
 
-    A slice that cuts a code point is shortened to whole ones: ``offset`` then says where the
-    content begins, ``next_offset`` where to read on. What is no text comes as ``base64``.
+    If the slice cuts a code point, the content has only the whole code points. Then ``offset`` says
+    where the content begins, and ``next_offset`` where the next slice begins. Bytes that are not
+    text are encoded as ``base64``.
     """
     path = call.input.file_path("path")
     offset = call.input.whole("offset", least=0, most=_LARGEST) or 0
@@ -52,7 +53,7 @@ async def read_file(call: SandboxToolCall) -> SandboxToolResult:
 
 
 async def write_file(call: SandboxToolCall) -> SandboxToolResult:
-    """Replace a file, or add to its end: ``{ok, size}``, ``size`` being the file's afterwards."""
+    """Replace a file or append to it: ``{ok, size}``. ``size`` is the file's new size."""
     path = call.input.file_path("path")
     append = call.input.flag("append")
     data = _bytes(call)
@@ -65,7 +66,7 @@ async def write_file(call: SandboxToolCall) -> SandboxToolResult:
 
 
 async def glob(call: SandboxToolCall) -> SandboxToolResult:
-    """The paths that match: ``{files}``, sorted, relative to ``cwd``."""
+    """Find the paths that match a pattern: ``{files}``, sorted and relative to ``cwd``."""
     pattern, folder = call.input.path("pattern"), call.input.path("cwd")
 
     async def find(box: Box) -> GlobResult:

@@ -13,7 +13,7 @@ from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError
 
 HOME = "/home/user"
 _FOLDERS = (HOME, "/tmp", "/app")  # noqa: S108 (a box's own)
-"""The folders in which the tools may read and write files."""
+"""The tools accept only paths of files below these folders."""
 _MAX_PATH = 4096
 
 _PROPERTIES: Mapping[str, Mapping[str, Any]] = {
@@ -27,7 +27,7 @@ _TYPES = {"string": "a string", "number": "a number", "boolean": "true or false"
 
 
 def invalid(message: str) -> SandboxToolError:
-    """The caller's fault."""
+    """Make the error for an invalid input."""
     return SandboxToolError(ErrorCode.INVALID_INPUT, message)
 
 
@@ -40,12 +40,12 @@ class ToolInput:
     given: frozenset[str]
 
     def text(self, name: str) -> str:
-        """A string."""
+        """Return an input that is a string."""
         value: str = self.values[name]
         return value
 
     def path(self, name: str) -> str:
-        """A path in a box, not resolved. Raises `SandboxToolError`."""
+        """Return a path in a box, not resolved. Raises `SandboxToolError`."""
         value = self.text(name)
         if not value or "\0" in value:
             raise invalid(f"{name}: {_shown(value)} is no path")
@@ -54,8 +54,9 @@ class ToolInput:
         return value
 
     def file_path(self, name: str) -> str:
-        """A path of a file of the box. It is resolved inside; one that leads out of the box's own
-        folders by its words alone is refused here. Raises `SandboxToolError`."""
+        """Return the path of a file in a box. Links are resolved later, inside the box. A path
+        whose text alone, without links, leads out of `_FOLDERS` is refused here. Raises
+        `SandboxToolError`."""
         value = self.path(name)
         full = posixpath.normpath(posixpath.join(HOME, value))
         if not any(full == folder or full.startswith(f"{folder}/") for folder in _FOLDERS):
@@ -65,11 +66,12 @@ class ToolInput:
         return value
 
     def flag(self, name: str) -> bool:
-        """A boolean."""
+        """Return an input that is a boolean."""
         return bool(self.values[name])
 
     def whole(self, name: str, *, least: int, most: int) -> int | None:
-        """A whole number, or nothing where it was not given. Raises `SandboxToolError`."""
+        """Return a whole number, or None if the input does not have it. Raises
+        `SandboxToolError`."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -80,7 +82,8 @@ class ToolInput:
         return int(value)
 
     def seconds(self, name: str, *, most: float) -> float:
-        """Milliseconds above 0, as seconds. Raises `SandboxToolError`."""
+        """Return an input in milliseconds, which must be above 0, as seconds. Raises
+        `SandboxToolError`."""
         value = float(self.values[name])
         if value <= 0:
             raise invalid(f"{name}: expected milliseconds above 0, got {_shown(value)}")
@@ -90,7 +93,8 @@ class ToolInput:
 
 
 def read_input(tool: str, given: object) -> ToolInput:
-    """Check a call's input. Raises `SandboxToolError`: ``unknown_tool`` or ``invalid_input``."""
+    """Check a call's input. Raises `SandboxToolError` with the code ``unknown_tool`` or
+    ``invalid_input``."""
     properties = _PROPERTIES.get(tool)
     if properties is None:
         raise SandboxToolError(ErrorCode.UNKNOWN_TOOL, f"Unknown tool: {tool[:100]}")

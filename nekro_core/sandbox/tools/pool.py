@@ -19,7 +19,7 @@ class PreviewOpener(Protocol):
     """Opens previews of servers in boxes (`nekro_core.sandbox.preview.PreviewRegistry`)."""
 
     def open(self, target: PreviewTarget, port: int) -> str:
-        """The address of this port of this box. Raises `PreviewRefused`."""
+        """Return the address of a preview of this port of this box. Raises `PreviewRefused`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,13 @@ class SandboxToolLimits:
     command_s: float = 600.0
     """Largest timeout of a command that a model may set, in seconds."""
     output_bytes: int = 16 * 1024
-    """Bytes of stdout in a result, and as many of stderr. A file in the box has the full output."""
+    """The largest number of bytes of stdout in a result, and also of stderr. A file in the box has
+    the full output."""
     read_bytes: int = 256 * 1024
-    """Bytes of a file that one call may read."""
+    """The largest number of bytes of a file that one call reads."""
     write_bytes: int = 8 * 1024 * 1024
     paths: int = 1000
-    """Paths in the result of one glob."""
+    """The largest number of paths in the result of ``glob``."""
     paths_bytes: int = 32 * 1024
     sleep_after_s: float = 7 * 86_400.0
     """Largest ``sleep_after_ms`` that a model may set, in seconds."""
@@ -72,10 +73,11 @@ class SandboxToolCall:
     async def run_in_box(
         self, effect: UseEffect, operation: Callable[[Box], Awaitable[_Result]]
     ) -> _Result:
-        """Do it in the box that the input names.
+        """Run ``operation`` in the box that the input names.
 
-        A box that is lost before anything of the operation can have started is replaced, once; so
-        it is for an operation that leaves nothing behind. Raises what the operation does.
+        If the box is lost, the box is started again and the operation runs once more, but only if
+        it cannot have changed anything: because it had not begun, or because ``effect`` is
+        ``NOTHING``. Raises the errors of the operation.
         """
         for is_last in (False, True):
             began = False
@@ -90,14 +92,14 @@ class SandboxToolCall:
 
     @asynccontextmanager
     async def use(self, parameter: str, effect: UseEffect) -> AsyncGenerator[BoxLease]:
-        """The living box whose name a parameter gives. Raises `SandboxToolError` for what is no
-        name."""
+        """Use the running box whose name is the value of ``parameter``. Raises `SandboxToolError`
+        if the value is not a valid name."""
         async with self.pool.boxes.use(self.name(parameter), effect) as used:
             self.news |= used.named.pop_notices()
             yield used
 
     def name(self, parameter: str) -> str:
-        """The name of a box. Raises `SandboxToolError`."""
+        """Return the name of a box from the input. Raises `SandboxToolError`."""
         name = self.input.text(parameter)
         if not NAME.fullmatch(name):
             raise invalid(
@@ -108,5 +110,5 @@ class SandboxToolCall:
 
 
 def refused(message: str) -> SandboxToolError:
-    """A bound was met."""
+    """Make the error for a limit that was reached."""
     return SandboxToolError(ErrorCode.LIMIT, message)

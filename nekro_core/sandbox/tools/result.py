@@ -47,22 +47,23 @@ class SandboxToolResult:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The content, read."""
+        """The content, parsed."""
         value: dict[str, Any] = json.loads(self.content)
         return value
 
     def as_dict(self) -> dict[str, Any]:
-        """``{content, isError}``, as the document has it."""
+        """Return ``{content, isError}``, the form that the document defines."""
         return {"content": self.content} | ({"isError": True} if self.is_error else {})
 
 
 def result(value: Mapping[str, Any], *, is_error: bool = False) -> SandboxToolResult:
-    """A result with this value."""
+    """Make a result with this value."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return SandboxToolResult(text, is_error)
 
 
 def failure(error: SandboxToolError, news: Mapping[str, Any]) -> SandboxToolResult:
-    """The result of a call that failed; ``news`` of its box stand beside the error."""
+    """Make the result of a call that failed. It also has ``news``, the notices of the boxes that
+    the call used."""
     told = {"error": {"code": error.code.value, "message": str(error)}}
     return result({**told, **news}, is_error=True)

@@ -16,7 +16,7 @@ TOOL_NAMES: tuple[str, ...] = tuple(tool["name"] for tool in DOCUMENT)
 
 
 def openai_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
-    """Functions of the Chat Completions API."""
+    """Return the tools as functions of OpenAI's Chat Completions API."""
     return [
         {
             "type": "function",
@@ -32,22 +32,23 @@ def openai_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
 
 
 def anthropic_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
-    """Tools of the Messages API."""
+    """Return the tools in the format of Anthropic's Messages API."""
     return _flat("input_schema", names)
 
 
 def mcp_tools(names: Collection[str] = TOOL_NAMES) -> list[dict[str, Any]]:
-    """Tools of the Model Context Protocol, as ``tools/list`` answers them."""
+    """Return the tools in the format of the Model Context Protocol's answer to ``tools/list``."""
     return _flat("inputSchema", names)
 
 
 def description(tool: Mapping[str, Any]) -> str:
-    """The document's sentence, and what else a model should know."""
+    """Return the document's description of a tool, with the sentences of `TOLD` added."""
     return f"{tool['description']} {TOLD[tool['name']]}"
 
 
 def input_schema(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """The document's schema with texts, our own parameters, and nothing else allowed."""
+    """Return the document's schema with descriptions of the parameters and with the parameters of
+    `ADDED`. It allows no others."""
     schema: dict[str, Any] = copy.deepcopy(dict(tool["inputSchema"]))
     properties = schema["properties"] | copy.deepcopy(dict(ADDED.get(tool["name"], {})))
     for name, each in properties.items():

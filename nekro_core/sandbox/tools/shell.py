@@ -18,8 +18,9 @@ without the NUL at its end."""
 async def shell(call: SandboxToolCall) -> SandboxToolResult:
     """Run a command by ``/bin/sh``: ``{stdout, stderr, exit_code}``.
 
-    An exit code other than 0 is an error with the full result. After the timeout nothing of the
-    command is left, what it had printed is kept.
+    If the exit code is not 0, the result is marked as an error and has the same fields. After the
+    timeout, the command and all its descendants are killed, and the result has what was printed
+    until then.
     """
     command = call.input.text("command")
     if "\0" in command:

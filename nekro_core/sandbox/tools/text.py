@@ -16,7 +16,8 @@ escape."""
 @dataclass(frozen=True, slots=True)
 class SliceText:
     """The complete code points of a slice. ``skipped`` is the number of bytes at its beginning that
-    end a cut code point, and ``left`` the number at its end that begin one."""
+    are the end of a cut code point. ``left`` is the number of bytes at its end that are the
+    beginning of one."""
 
     text: str
     skipped: int = 0
@@ -24,9 +25,10 @@ class SliceText:
 
 
 def slice_text(data: bytes, *, before: bytes = b"", after: bytes = b"") -> SliceText | None:
-    """A slice of a file as text; None where it is no UTF-8, or has control characters.
+    """Return a slice of a file as text, or None if the slice is not UTF-8 or has control
+    characters.
 
-    ``before`` and ``after`` are the up to 3 bytes around it.
+    ``before`` and ``after`` are up to 3 bytes each, which the file has before and after the slice.
     """
     skipped = _continued(before, data)
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -43,7 +45,8 @@ def slice_text(data: bytes, *, before: bytes = b"", after: bytes = b"") -> Slice
 
 
 def _continued(before: bytes, data: bytes) -> int:
-    """How many bytes at the beginning of ``data`` end a code point that began before it."""
+    """Return how many bytes at the beginning of ``data`` belong to a code point that begins in
+    ``before``."""
     for taken in range(1, UTF8_MARGIN + 1):
         for given in range(1, UTF8_MARGIN + 2 - taken):
             cut = before[-given:] + data[:taken]

@@ -105,8 +105,8 @@ def program(machine: str, rules: Iterable[bytes], *, otherwise: int | None = Non
     """Return a whole filter.
 
     A call in the format of another processor ends the process. Before ``rules`` run, the call's
-    number is loaded. If no rule decides, the filter returns ``otherwise``. It is None if the rules
-    decide all calls. Raises `KeyError` if ``machine`` is not in `MACHINES`.
+    number is loaded. If no rule decides, the filter returns ``otherwise``, which is None if the
+    rules decide all calls. Raises `KeyError` if ``machine`` is not in `MACHINES`.
     """
     start = [
         op(LOAD, _ARCHITECTURE),

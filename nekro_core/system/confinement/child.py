@@ -15,7 +15,7 @@ from contextlib import suppress
 from nekro_core.system.confinement.decoder_filter import install
 
 MEMORY = 1024 * 1024 * 1024
-"""Most bytes of a child's address space. The libraries alone map 300 MB."""
+"""The largest address space of a child in bytes. The libraries alone map 300 MB."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
@@ -43,9 +43,10 @@ def confine(
     time (in seconds). This cannot be undone.
 
     Steps that the kernel does not support are skipped: Landlock needs Linux 5.13, user namespaces
-    may be switched off, and filters of system calls may be missing. The limits of resources always
-    work. `nekro doctor` lists the missing steps (`nekro_core.media.self_check`). With
-    ``files_closed`` and ``calls_filtered``, a test can leave out one step to test the other.
+    may be switched off, and filters of system calls may be missing. The limits on memory and
+    processor time always work. `nekro doctor` lists the missing steps
+    (`nekro_core.media.self_check`). With ``files_closed`` and ``calls_filtered``, a test can leave
+    out one step to test the other.
     """
     confine_parent(memory=memory, files_closed=files_closed)
     set_rlimit(resource.RLIMIT_CPU, seconds)
@@ -92,7 +93,7 @@ def filter_calls() -> None:
 
 
 def _close_files(library: ctypes.CDLL) -> None:
-    """Give up all rights to files with Landlock, except to read the libraries of Python and of the
+    """With Landlock, give up all rights to files, except reading the libraries of Python and of the
     system: some libraries load a part only when it is first used."""
     version = library.syscall(
         _LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION

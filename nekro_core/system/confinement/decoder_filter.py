@@ -1,8 +1,8 @@
 """Filters the system calls of a decoder. A decoder may use memory and its open pipes, and may end.
 
-It loads all files that it needs before the filter is installed. Any other call fails with
-``EPERM``. So a library that asks for optional information, such as the number of processors, goes
-on without it.
+A decoder loads all files that it needs before the filter is installed. With the filter, any other
+call fails with ``EPERM``. So a library that asks for optional information, such as the number of
+processors, goes on without it.
 """
 
 import ctypes
@@ -45,8 +45,8 @@ _ALLOWED: tuple[tuple[str, int, int], ...] = (
     ("exit_group", 231, 94),
 )
 _NO_NEW_CODE = (("mmap", 9, 222), ("mprotect", 10, 226))
-"""These calls are allowed without ``PROT_EXEC``: a decoder gets memory, but cannot execute what it
-writes there."""
+"""These calls are allowed only without ``PROT_EXEC``: a decoder gets memory, but cannot execute
+what it writes there."""
 _PROT_EXEC = 4
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}

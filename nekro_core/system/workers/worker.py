@@ -36,8 +36,8 @@ class WorkerProcess:
     time.
 
     Args:
-        module: The module that Python runs as a program. Its environment contains no key of the
-            bot.
+        module: The module that Python runs as a program. The environment of the process contains no
+            key of the bot.
         timeout_s: Time limit for an answer, in seconds.
         environment: Further environment variables for the worker.
     """
@@ -120,7 +120,7 @@ class WorkerProcess:
             return
         assert process.stdin is not None
         with anyio.CancelScope(shield=True):
-            # The worker ends when its input ends, so it is killed only after a while. To kill a
+            # The worker ends when its input ends, so it is killed only after a while. Killing a
             # process that has just ended would reap the process before the event loop can reap it.
             with suppress(*_GONE):
                 await process.stdin.aclose()

@@ -17,9 +17,12 @@ def facades() -> list[str]:
 def test_a_class_is_the_same_under_both_names() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.api.plugin")
-        assert theirs.NekroPlugin is plugin.NekroPlugin
+        assert theirs.ConfigBase is plugin.ConfigBase
         assert theirs is not plugin
         assert plugin.__spec__.name == "nekro_core.api.plugin"
+        base = importlib.import_module("nekro_agent.services.plugin.base")
+        assert theirs.NekroPlugin is base.NekroPlugin
+        assert issubclass(base.NekroPlugin, plugin.NekroPlugin)
         legacy = importlib.import_module("nekro_agent.api.schemas").AgentCtx
         assert issubclass(legacy, schemas.AgentCtx)
         assert importlib.import_module("nekro_agent.schemas.agent_ctx").AgentCtx is legacy
@@ -71,7 +74,7 @@ def test_the_error_for_a_missing_package_lists_the_modules() -> None:
 def test_an_unlisted_module_has_the_names_of_all_facades() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.services.plugin.of_another_version")
-        assert theirs.NekroPlugin is plugin.NekroPlugin
+        assert issubclass(theirs.NekroPlugin, plugin.NekroPlugin)
         with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
             _ = theirs.Nonsense
 

@@ -24,6 +24,11 @@ member of what they get, and what becomes of it here. A test makes this page fro
 (`tests/compat/nekro_agent/test_names.py`). Names that stand nowhere on it are an `ImportError` or
 an `AttributeError` that says what there is. How to write a plugin: [plugins.md](plugins.md).
 
+Plugins also tell the model what it finds in its box. While such a plugin is loaded, the code there
+finds the variable `_ck` (the chat key), the functions `send_msg_text(_ck, text)` and
+`send_msg_file(_ck, path)`, and a folder "shared", which is the home folder. The prompt does not
+list them.
+
 """
 
 
@@ -87,7 +92,8 @@ def _declared(thing: Any) -> Iterator[str]:
     if isinstance(thing, type):
         for fields in ("model_fields", "__dataclass_fields__", "FIELDS"):
             yield from getattr(thing, fields, ())
-        yield from _INSTANCE.get(thing.__name__, ())
+        for each in thing.__mro__:
+            yield from _INSTANCE.get(each.__name__, ())
 
 
 _INSTANCE = {

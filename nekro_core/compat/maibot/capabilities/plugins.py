@@ -21,6 +21,8 @@ from nekro_core.plugins.host.listing import UnknownPlugin
 from nekro_core.tools.schema import function_schema
 from nekro_core.tools.tool import Visibility
 
+_NOT_SHOWN = (Visibility.HIDDEN, Visibility.UNLISTED)
+
 _API_S = 120.0
 
 
@@ -156,7 +158,7 @@ async def definitions(call: CapabilityCall) -> Answer:
         tools = [each.tool for each in registry.tools_for(handler.ctx.chat).named]
     else:
         tools = [tool for plugin in call.plugins for tool in plugin.native.offered_tools]
-    shown = [tool for tool in tools if tool.visibility is not Visibility.HIDDEN]
+    shown = [tool for tool in tools if tool.visibility not in _NOT_SHOWN]
     return success(tools=[function_schema(tool)["function"] for tool in shown])
 
 

@@ -55,8 +55,9 @@ def filter_calls(program: bytes) -> None:
     """Add a seccomp filter to this process. Raises OSError.
 
     `guest_minimal_stdlib` has the same function. It cannot be used here, because the filter must be
-    active before the supervisor's modules are unmarshalled: a container of the image compiled
-    them. ``tests/system/confinement/test_jail_filter.py`` checks that both do the same.
+    active before the supervisor's modules are unmarshalled. These modules are not trusted: a
+    container of the image compiled them. ``tests/system/confinement/test_jail_filter.py`` checks
+    that both do the same.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     wanted = _Program(len(program) // _INSTRUCTION, program)
