@@ -43,8 +43,8 @@ class ChatBox:
         self._linked = False
 
     async def put_links(self, links: Mapping[str, str]) -> None:
-        """Make symbolic links in the box's home, by path and target, unless something has the path
-        already. Raises `BoxLost`."""
+        """Make symbolic links in the box. ``links`` maps the path of each link to its target. If a
+        path exists already, it is not changed. Raises `BoxLost`."""
         if links and not self._linked:
             self._linked = True
             for path, target in links.items():

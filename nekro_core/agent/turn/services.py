@@ -33,7 +33,7 @@ class PromptPlugins(Protocol):
         """Return the tools that code of this chat may call now."""
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
-        """Return what code in this chat's box finds besides the tools."""
+        """Return the values and links that code in this chat's box finds besides the tools."""
 
     def context_for(
         self,
