@@ -38,9 +38,9 @@ class AdapterManifest:
     """One adapter, as its manifest describes it.
 
     Attributes:
-        name: Operators write it into ``NEKRO_PLATFORMS``, and the adapter's chat keys begin with
-            it: a lower-case letter, then lower-case letters, digits and ``_``; at most 32
-            characters.
+        name: The adapter's name. Operators write it into ``NEKRO_PLATFORMS``, and the adapter's
+            chat keys begin with it. It has at most 32 characters: a lower-case letter, then
+            lower-case letters, digits and ``_``.
         folder: The folder of the manifest and the code.
         package: The name by which the folder is imported.
         title: The platform's name for people; ``name`` if the manifest gives no title.

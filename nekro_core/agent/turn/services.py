@@ -73,8 +73,9 @@ class PromptServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnServices(PromptServices):
-    """The further services that a turn needs to act. ``outbox`` sends messages, ``inbox`` adds
-    notes to a chat's history, ``run_limits`` limit each run, and ``clock`` is monotonic (seconds).
+    """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
+    ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, and ``clock`` is
+    monotonic (seconds).
     """
 
     inbox: Inbox

@@ -21,8 +21,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64
 """Maximum number of concurrent fetches of the whole bot."""
 PER_CHAT = 4
-"""Maximum number of concurrent fetches of one chat. Its further fetches wait and delay no other
-chat."""
+"""Maximum number of concurrent fetches of one chat. Further fetches of this chat wait, and do not
+delay other chats."""
 PER_HOST = 16
 """Maximum number of concurrent fetches from one host. It is greater than the limit of one chat, so
 that slow pictures in one chat do not block other chats' pictures from the same host."""
