@@ -110,8 +110,8 @@ class AdapterDirectory:
         the entry's platform prefix, or None.
 
         NoneBot applies an id without a prefix to every platform, so a stranger with the same id on
-        another platform would be an operator. Here it counts only for adapters whose manifest has
-        ``bare_superusers``.
+        another platform would be an operator. Here such an id counts only for adapters whose
+        manifest has ``bare_superusers``.
         """
         every = self.manifests.values()
         if written is None:
