@@ -255,7 +255,7 @@ class TimerTable(Model):
 
 class ModelUseTable(Model):
     """One request of a plugin to a model, its cost, and the plugin, chat, person and run for which
-    it was made; each of these is empty if there is none."""
+    it was made. Each of these four is empty if there is none."""
 
     id = fields.BigIntField(primary_key=True)
     plugin = fields.CharField(max_length=128)
