@@ -125,7 +125,9 @@ def test_silk_for_qq_begins_with_byte_2_and_contains_the_whole_sound() -> None:
         ),
         pytest.param(b"#!SILK_V4", "audio/silk", "does not begin", id="another SILK"),
         pytest.param(b"#!AMR\n", "audio/amr", "no sound", id="AMR without sound"),
-        pytest.param(b"MZ" * 100, "application/x-dosexec", "is not a type of sound", id="a program"),
+        pytest.param(
+            b"MZ" * 100, "application/x-dosexec", "is not a type of sound", id="a program"
+        ),
         pytest.param(
             b"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nfile:///etc/passwd\n",
             "audio/mpeg",
