@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
+from nekro_core.compat.maibot.chat_facts import ChatFacts
 from nekro_core.compat.maibot.formats.messages import message_of, stream_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
@@ -17,7 +18,8 @@ class BotView:
 
     ``names`` are the bot's names; the first name is its nickname. ``wall`` returns seconds since
     1970. ``talk_values`` has the values that plugins set with ``ctx.frequency``, by stream id. Only
-    plugins read these values; they have no other effect.
+    plugins read these values; they have no other effect. ``facts_of_chats`` has the names of groups
+    and the values from gateways.
     """
 
     services: Services
@@ -26,6 +28,7 @@ class BotView:
     names: Sequence[str] = ()
     persona: str = ""
     talk_values: dict[str, float] = field(default_factory=dict)
+    facts_of_chats: ChatFacts = field(default_factory=ChatFacts)
 
     def facts(self) -> Mapping[str, Any]:
         """The MaiBot settings that plugins read, with values from the bot's settings."""
@@ -50,20 +53,32 @@ class BotView:
         """A chat in MaiBot's form."""
         private = key.kind.value == "private"
         name = await self.store.users.name(key.instance, key.native_id) if private else ""
+        await self.learn_group_name(key)
         return stream_of(
             key,
             adapter=self.services.adapter_of(key.instance),
-            account=self._account(key.instance),
+            account=self.account_of(key.instance),
             user_name=name,
+            group_name=self.facts_of_chats.group_name(key),
+        )
+
+    async def learn_group_name(self, key: ChatKey) -> None:
+        """Ask the platform for a group's name, if it was not asked yet."""
+        await self.facts_of_chats.learn_group_name(
+            key,
+            adapter=self.services.adapter_of(key.instance),
+            account=self.account_of(key.instance),
         )
 
     def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
         """A message in MaiBot's form. ``binary`` adds the bytes of its media as base64."""
-        instance = record.chat_key.instance
+        key = record.chat_key
         return message_of(
             record,
-            adapter=self.services.adapter_of(instance),
-            account=self._account(instance),
+            adapter=self.services.adapter_of(key.instance),
+            account=self.account_of(key.instance),
+            group_name=self.facts_of_chats.group_name(key),
+            inherited=self.facts_of_chats.config(key),
             binary=binary,
         )
 
@@ -75,6 +90,7 @@ class BotView:
         record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)
         return self.message(record) if record is not None else {}
 
-    def _account(self, instance: str) -> str:
+    def account_of(self, instance: str) -> str:
+        """The platform's id of an instance's account; empty if it is not known."""
         account = self.store.accounts.of(instance)
         return account.account if account else ""

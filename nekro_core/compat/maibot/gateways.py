@@ -79,7 +79,7 @@ class GatewayAdapter:
         *,
         plugin: MaiBotPlugin,
         component: MaiBotComponent,
-        wall: Callable[[], float],
+        bot: BotView,
     ) -> None:
         self.name = name
         self.account = account
@@ -87,7 +87,7 @@ class GatewayAdapter:
         self.ready = False
         self._plugin = plugin
         self._component = component
-        self._wall = wall
+        self._bot = bot
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
         """See `Adapter`."""
@@ -105,7 +105,7 @@ class GatewayAdapter:
             chat_key=delivery.chat_key,
             author=Author.BOT,
             segments=delivery.segments,
-            time=self._wall(),
+            time=self._bot.wall(),
         )
         message = await anyio.to_thread.run_sync(self._message, record)
         message["message_id"] = delivery.delivery_id
@@ -140,7 +140,15 @@ class GatewayAdapter:
         self.ready = False
 
     def _message(self, record: Record) -> dict[str, Any]:
-        return message_of(record, adapter=self.name, account=self.account, binary=True)
+        facts = self._bot.facts_of_chats
+        return message_of(
+            record,
+            adapter=self.name,
+            account=self.account,
+            group_name=facts.group_name(record.chat_key),
+            inherited=facts.config(record.chat_key),
+            binary=True,
+        )
 
 
 class Gateways:
@@ -189,9 +197,7 @@ class Gateways:
         if name in self._ports.adapters:
             logger.error("{}: another adapter serves {} already", about, name)
             return None
-        adapter = GatewayAdapter(
-            name, account, plugin=plugin, component=component, wall=self._bot.wall
-        )
+        adapter = GatewayAdapter(name, account, plugin=plugin, component=component, bot=self._bot)
         await self._bot.store.accounts.bind(name, account)
         self._ports.adapters[name] = adapter
         self._adapters[plugin.plugin_id, component.name] = adapter
@@ -255,12 +261,17 @@ class Gateways:
         if not pieces:
             raise ValueError("the message has neither raw_message nor processed_plain_text")
         own = {each.user_id for each in pieces if isinstance(each, Mention)}
+        facts = self._bot.facts_of_chats
+        facts.set_config(key, info.get("additional_config"))
+        if in_group and isinstance(group, Mapping):
+            facts.set_group_name(key, str(group.get("group_name") or ""))
+        name = user.get("user_cardname") if in_group else ""
         number = payload.get("external_message_id") or given.get("message_id")
         meant = given.get("is_at") is True or given.get("is_mentioned") is True
         return ChatMessage(
             chat_key=key,
             message_id=str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}"),
-            sender=Sender(str(user["user_id"]), str(user.get("user_nickname") or "")),
+            sender=Sender(str(user["user_id"]), str(name or user.get("user_nickname") or "")),
             segments=tuple(pieces),
             time=seconds_of(given.get("timestamp")) or self._bot.wall(),
             account=adapter.account,

@@ -85,7 +85,7 @@ def tool_of(
         return outcome(await plugin.call(component, given, ctx=_ctx, given=filled))
 
     brief = str(metadata.get("brief_description") or component.description or component.name)
-    tool = Tool(
+    return Tool(
         name=component.name,
         python_name=python_name(component.name, taken, "tool"),
         module=plugin.native.module_name,
@@ -102,7 +102,6 @@ def tool_of(
         around=plugin.native.acting,
         adapters=frozenset(map(adapter_of, component.words("platforms"))),
     )
-    return tool
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nekro_core.chat import ChatMessage, Mention, Reply, plain_text
+from nekro_core.chat import ChatMessage
 from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.formats.message_text import leading_call
 from nekro_core.compat.maibot.formats.messages import event_message_of
 from nekro_core.compat.maibot.hooks.commands import MaiBotCommands, find
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
@@ -76,10 +77,10 @@ class InboundMessages:
         """Run the hooks, events and commands of all plugins for a message. Returns a signal if the
         message must not wake the bot, or must also be hidden from the model; None otherwise."""
         hooks = self.hooks
+        await self.bot.learn_group_name(message.chat_key)
         shown = self.bot.message(message)
-        words = plain_text(
-            each for each in message.segments if not isinstance(each, Mention | Reply)
-        )
+        called = leading_call(message.segments, message.account)
+        words = shown["processed_plain_text"].removeprefix(called)
         text = words.strip()
         for hook, event in (_BEFORE, _AFTER):
             if not hooks.any(hook, event):
@@ -87,11 +88,11 @@ class InboundMessages:
             before = await hooks.hook(hook, {"message": shown}, ctx=ctx)
             if before.aborted:
                 return MsgSignal.BLOCK_ALL
-            shown, text = _merged(shown, text, before.kwargs.get("message"))
+            shown, text = _merged(shown, text, before.kwargs.get("message"), called)
             seen = await hooks.event(event, event_message_of(shown), ctx=ctx)
             if seen.aborted:
                 return MsgSignal.BLOCK_TRIGGER
-            shown, text = _merged(shown, text, seen.kwargs.get("message"))
+            shown, text = _merged(shown, text, seen.kwargs.get("message"), called)
         if text != words.strip():
             self._changed.put(ctx.chat_key, message.message_id, text)
         if message.from_history or message.notice is not None:
@@ -105,8 +106,11 @@ class InboundMessages:
         return MsgSignal.BLOCK_TRIGGER if reply.stops else None
 
 
-def _merged(shown: dict[str, Any], text: str, changed: Any) -> tuple[dict[str, Any], str]:
-    """Apply a handler's changes to the message and its text."""
+def _merged(
+    shown: dict[str, Any], text: str, changed: Any, called: str
+) -> tuple[dict[str, Any], str]:
+    """Apply a handler's changes to the message and its text. ``called`` is the beginning of the
+    text that only calls the bot."""
     if not isinstance(changed, Mapping):
         return shown, text
     old = shown["processed_plain_text"]
@@ -117,4 +121,4 @@ def _merged(shown: dict[str, Any], text: str, changed: Any) -> tuple[dict[str, A
     if not isinstance(merged.get("message_info"), Mapping) or not isinstance(new, str):
         return shown, text
     merged["processed_plain_text"] = new
-    return merged, text if new == old else new.strip()
+    return merged, text if new == old else new.removeprefix(called).strip()
