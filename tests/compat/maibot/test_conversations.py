@@ -126,7 +126,7 @@ async def _plays_a_game_of_commands(bot: Bot) -> None:
 
 
 async def test_hooks_change_messages_requests_and_sends(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "house-rules") as bot:
+    async with bot_with(tmp_path, "house-rules", "quiet-hours") as bot:
         chat, rules = bot.chat("group_7"), instance(bot, "house-rules")
         await until(rules.started.is_set)
         assert await chat.say("buy spam now") == []

@@ -15,8 +15,8 @@ from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 
-_BEFORE = ("chat.receive.before_process", "on_message_pre_process")
-_AFTER = ("chat.receive.after_process", "on_message")
+_BEFORE_HOOK, _BEFORE_EVENT = "chat.receive.before_process", "on_message_pre_process"
+_AFTER_HOOK, _MESSAGE_EVENT = "chat.receive.after_process", "on_message"
 _MOST_CHANGED = 200
 
 
@@ -78,47 +78,74 @@ class InboundMessages:
         message must not wake the bot, or must also be hidden from the model; None otherwise."""
         hooks = self.hooks
         await self.bot.learn_group_name(message.chat_key)
-        shown = self.bot.message(message)
-        called = leading_call(message.segments, message.account)
-        words = shown["processed_plain_text"].removeprefix(called)
-        text = words.strip()
-        for hook, event in (_BEFORE, _AFTER):
+        seen = _SeenMessage(self.bot.message(message), message)
+        for hook, event in ((_BEFORE_HOOK, _BEFORE_EVENT), (_AFTER_HOOK, "")):
             if not hooks.any(hook, event):
                 continue
-            before = await hooks.hook(hook, {"message": shown}, ctx=ctx)
-            if before.aborted:
+            done = await hooks.hook(hook, {"message": seen.shown}, ctx=ctx)
+            if done.aborted:
                 return MsgSignal.BLOCK_ALL
-            shown, text = _merged(shown, text, before.kwargs.get("message"), called)
-            seen = await hooks.event(event, event_message_of(shown), ctx=ctx)
-            if seen.aborted:
+            seen.change(done.kwargs.get("message"))
+            if event and await self._event_ends(event, seen, ctx):
                 return MsgSignal.BLOCK_TRIGGER
-            shown, text = _merged(shown, text, seen.kwargs.get("message"), called)
-        if text != words.strip():
-            self._changed.put(ctx.chat_key, message.message_id, text)
-        if message.from_history or message.notice is not None:
-            return None
-        match = find(self.plugins, text, ctx.chat_key)
+        signal = None
+        if not message.from_history and message.notice is None:
+            signal = await self._command(seen, ctx)
+        # A message that a command has handled is no event, so that it is not answered twice.
+        if signal is None and await self._event_ends(_MESSAGE_EVENT, seen, ctx):
+            signal = MsgSignal.BLOCK_TRIGGER
+        if seen.changed:
+            self._changed.put(ctx.chat_key, message.message_id, seen.text)
+        return signal
+
+    async def _event_ends(self, event: str, seen: "_SeenMessage", ctx: AgentCtx) -> bool:
+        """Run the handlers of an event. Returns whether a handler has ended it."""
+        if not self.hooks.any(event):
+            return False
+        done = await self.hooks.event(event, event_message_of(seen.shown), ctx=ctx)
+        if not done.aborted:
+            seen.change(done.kwargs.get("message"))
+        return done.aborted
+
+    async def _command(self, seen: "_SeenMessage", ctx: AgentCtx) -> MsgSignal | None:
+        match = find(self.plugins, seen.text, ctx.chat_key)
         if match is None:
             return None
-        reply = await self.commands.run(match, ctx, text, shown)
+        reply = await self.commands.run(match, ctx, seen.text, seen.shown)
         if reply.hides:
             return MsgSignal.BLOCK_ALL
         return MsgSignal.BLOCK_TRIGGER if reply.stops else None
 
 
-def _merged(
-    shown: dict[str, Any], text: str, changed: Any, called: str
-) -> tuple[dict[str, Any], str]:
-    """Apply a handler's changes to the message and its text. ``called`` is the beginning of the
-    text that only calls the bot."""
-    if not isinstance(changed, Mapping):
-        return shown, text
-    old = shown["processed_plain_text"]
-    new = changed.get("processed_plain_text")
-    if new == old and "plain_text" in changed:
-        new = changed["plain_text"]
-    merged = {key: changed.get(key, value) for key, value in shown.items()}
-    if not isinstance(merged.get("message_info"), Mapping) or not isinstance(new, str):
-        return shown, text
-    merged["processed_plain_text"] = new
-    return merged, text if new == old else new.removeprefix(called).strip()
+class _SeenMessage:
+    """A received message with the changes of plugins. ``text`` is its text without the beginning
+    that only calls the bot."""
+
+    def __init__(self, shown: dict[str, Any], message: ChatMessage) -> None:
+        self.shown = shown
+        self._called = leading_call(message.segments, message.account)
+        self.text = self._without_call(shown["processed_plain_text"])
+        self._original = self.text
+
+    @property
+    def changed(self) -> bool:
+        """Whether a plugin has changed the text."""
+        return self.text != self._original
+
+    def change(self, changed: Any) -> None:
+        """Apply a handler's changes to the message and its text."""
+        if not isinstance(changed, Mapping):
+            return
+        old = self.shown["processed_plain_text"]
+        new = changed.get("processed_plain_text")
+        if new == old and "plain_text" in changed:
+            new = changed["plain_text"]
+        merged = {key: changed.get(key, value) for key, value in self.shown.items()}
+        if not isinstance(merged.get("message_info"), Mapping) or not isinstance(new, str):
+            return
+        self.shown = {**merged, "processed_plain_text": new}
+        if new != old:
+            self.text = self._without_call(new)
+
+    def _without_call(self, text: str) -> str:
+        return text.removeprefix(self._called).strip()

@@ -72,10 +72,6 @@ class HouseRules(MaiBotPlugin):
     async def fails(self, **kwargs):
         raise RuntimeError("a hook that always fails")
 
-    @EventHandler("quiet_hours", event_type=EventType.ON_MESSAGE, intercept_message=True, weight=10)
-    async def quiet_hours(self, message=None, **kwargs):
-        return {"success": True, "continue_processing": "zzz" not in message["plain_text"]}
-
 
 def create_plugin():
     return HouseRules()
