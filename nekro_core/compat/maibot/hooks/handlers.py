@@ -2,6 +2,7 @@
 return."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +119,7 @@ class HookRunner:
         for plugin, each in handlers:
             if _word(each, "mode") == "observe":
                 plugin.native.tasks.start(
-                    self._observe, plugin, each, dict(arguments), ctx, name=each.name
+                    self._observe, plugin, each, deepcopy(arguments), ctx, name=each.name
                 )
         return outcome or HookOutcome(arguments)
 
@@ -171,7 +172,8 @@ class HookRunner:
         """Run a handler, which may change ``arguments``. Returns an outcome if the handler ended
         the hook."""
         failed: list[BaseException] = []
-        value = await self._call(plugin, each, arguments, ctx, failed)
+        # Handlers in MaiBot get a copy: what they change in place has no effect.
+        value = await self._call(plugin, each, deepcopy(arguments), ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
             return HookOutcome(arguments, aborted=True)
         if not isinstance(value, Mapping):

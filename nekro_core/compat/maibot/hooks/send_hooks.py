@@ -1,13 +1,14 @@
 """Runs hooks and events before and after each message that the bot sends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
+from nekro_core.chat import Author, ChatKey, Receipt, Record, Reply, Segments, Text
 from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.formats.message_text import message_text
 from nekro_core.compat.maibot.formats.messages import event_message_of
-from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_from
+from nekro_core.compat.maibot.formats.segment_changes import changed_segments, with_text
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.plugins.authoring.context import AgentCtx
 
@@ -44,42 +45,47 @@ class SendHooks:
         self, chat_key: ChatKey, segments: Segments, run_id: str
     ) -> Segments | None:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key, run_id=run_id)
-        shown = self._shown(chat_key, segments)
         if all(isinstance(each, Text) for each in segments):
-            words = await self._hooks.hook(
-                _BEFORE_SEND[0],
-                {"session_id": str(chat_key), "response": shown["processed_plain_text"]},
-                ctx=ctx,
-            )
+            text = message_text(segments)
+            about = {"session_id": str(chat_key), "response": text}
+            words = await self._hooks.hook(_BEFORE_SEND[0], about, ctx=ctx)
             if words.aborted:
                 return None
-            segments, shown = await self._changed(
-                ctx, segments, shown, {**shown, "processed_plain_text": words.kwargs["response"]}
-            )
+            segments = with_text(segments, text, words.kwargs["response"])
         for name in _BEFORE_SEND[1:3]:
-            about = {
-                "message": shown,
-                "stream_id": str(chat_key),
-                "processed_plain_text": shown["processed_plain_text"],
-                "typing": False,
-                "set_reply": False,
-            }
-            done = await self._hooks.hook(name, about, ctx=ctx)
-            if done.aborted:
+            changed = await self._run_hook(name, ctx, segments)
+            if changed is None:
                 return None
-            wanted = done.kwargs["message"]
-            if done.kwargs["processed_plain_text"] != shown["processed_plain_text"]:
-                text = done.kwargs["processed_plain_text"]
-                wanted = {**wanted, "processed_plain_text": text}
-            segments, shown = await self._changed(ctx, segments, shown, wanted)
+            segments = changed
+        return await self._run_event(ctx, segments)
+
+    async def _run_hook(self, name: str, ctx: AgentCtx, segments: Segments) -> Segments | None:
+        """Run a hook of the send service. Returns the segments to send; None if nothing is sent.
+
+        What goes out is ``raw_message``. The texts beside it describe the message, so a change of
+        them has no effect.
+        """
+        shown = self._shown(ctx.chat, segments)
+        about = {"message": shown, "stream_id": ctx.chat_key, **_options(shown, segments)}
+        done = await self._hooks.hook(name, about, ctx=ctx)
+        if done.aborted:
+            return None
+        wanted = done.kwargs["message"]
+        raw = wanted.get("raw_message") if isinstance(wanted, Mapping) else None
+        segments = await changed_segments(ctx, segments, shown["raw_message"], raw)
+        return _with_reply(segments, about, done.kwargs) or None
+
+    async def _run_event(self, ctx: AgentCtx, segments: Segments) -> Segments | None:
+        shown = self._shown(ctx.chat, segments)
         event = await self._hooks.event(_BEFORE_SEND[3], event_message_of(shown), ctx=ctx)
         if event.aborted:
             return None
         wanted = event.kwargs["message"]
-        if wanted.get("plain_text") != shown["processed_plain_text"]:
-            wanted = {**wanted, "processed_plain_text": wanted.get("plain_text")}
-        segments, _ = await self._changed(ctx, segments, shown, wanted)
-        return segments
+        before = shown["raw_message"]
+        for key in ("raw_message", "message_segments"):
+            if wanted.get(key) != before:
+                return await changed_segments(ctx, segments, before, wanted.get(key)) or None
+        return with_text(segments, shown["processed_plain_text"], wanted.get("plain_text")) or None
 
     async def after(
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
@@ -99,8 +105,12 @@ class SendHooks:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key)
         number = next((each.message_id for each in receipts if each.message_id), "")
         shown = self._shown(chat_key, segments, number)
-        sent = any(each.ok for each in receipts)
-        about = {"message": shown, "sent": sent, "stream_id": str(chat_key)}
+        about = {
+            "message": shown,
+            "sent": any(each.ok for each in receipts),
+            "stream_id": str(chat_key),
+            **_options(shown, segments),
+        }
         await self._hooks.hook(_AFTER_SEND[0], about, ctx=ctx)
         for name in _AFTER_SEND[1:]:
             await self._hooks.event(name, event_message_of(shown), ctx=ctx)
@@ -116,22 +126,28 @@ class SendHooks:
         )
         return self._bot.message(record)
 
-    async def _changed(
-        self, ctx: AgentCtx, segments: Segments, shown: dict[str, Any], wanted: Any
-    ) -> tuple[Segments, dict[str, Any]]:
-        """Apply a handler's changes to the message. If the handler changed segments, a change of
-        the text is ignored."""
-        if not isinstance(wanted, dict):
-            return segments, shown
-        if wanted.get("raw_message") != shown["raw_message"]:
-            try:
-                made = tuple(await segments_from(ctx, wanted.get("raw_message")))
-            except InvalidSegment:
-                made = segments
-            return made, self._shown(ctx.chat, made)
-        words = wanted.get("processed_plain_text")
-        if isinstance(words, str) and words != shown["processed_plain_text"]:
-            others = [each for each in segments if not isinstance(each, Text)]
-            made = (Text(words), *others) if words.strip() else tuple(others)
-            return made, self._shown(ctx.chat, made)
-        return segments, shown
+
+def _options(shown: Mapping[str, Any], segments: Segments) -> dict[str, Any]:
+    """The arguments of the hooks of the send service besides the message and its chat."""
+    answered = next((each for each in segments if isinstance(each, Reply)), None)
+    return {
+        "processed_plain_text": shown["processed_plain_text"],
+        "display_message": shown["processed_plain_text"],
+        "typing": False,
+        "set_reply": answered is not None,
+        "reply_message_id": answered.message_id if answered else None,
+        "storage_message": True,
+        "show_log": True,
+    }
+
+
+def _with_reply(segments: Segments, before: Mapping[str, Any], now: Mapping[str, Any]) -> Segments:
+    """Apply a change of ``set_reply`` and ``reply_message_id``. A reply alone is no message."""
+    keys = ("set_reply", "reply_message_id")
+    others = tuple(each for each in segments if not isinstance(each, Reply))
+    if not others:
+        return ()
+    if all(now.get(key) == before[key] for key in keys):
+        return segments
+    number = str(now.get("reply_message_id") or "")
+    return (Reply(number), *others) if now.get("set_reply") is True and number else others

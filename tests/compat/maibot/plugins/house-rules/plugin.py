@@ -62,7 +62,8 @@ class HouseRules(MaiBotPlugin):
         text = message["processed_plain_text"]
         if "secret" in text:
             return {"action": "abort"}
-        return {"modified_kwargs": {"message": {**message, "processed_plain_text": f"{text} ♪"}}}
+        signed = [*message["raw_message"], {"type": "text", "data": " ♪"}]
+        return {"modified_kwargs": {"message": {**message, "raw_message": signed}}}
 
     @HookHandler("send_service.after_send", mode=HookMode.OBSERVE)
     async def count(self, message=None, sent=False, **kwargs):
