@@ -8,7 +8,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.hooks.commands import problem_of
+from nekro_core.compat.maibot.hooks.commands import has_call, problem_of
 from nekro_core.compat.maibot.hooks.handlers import HookRunner, unsupported_handlers
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.components import components_of
@@ -156,6 +156,10 @@ def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
     for each in plugin.components:
         if each.type not in _TYPES:
             problems.append(_error(f"component {each.name!r} is of type {each.type!r}", where))
+        elif each.type == "COMMAND" and not has_call(each):
+            text = f"command {each.name!r} is never called: it has neither a pattern nor an alias"
+            remedy = f"write a pattern, for example r'^/{each.name}$'"
+            problems.append(_warning(text, where, remedy))
         elif each.type == "COMMAND" and (fault := problem_of(each)):
             problems.append(_error(f"command {each.name!r}: {fault}", where))
         elif each.type in ("REPLY_EXTENSION", "HOME_CARD"):

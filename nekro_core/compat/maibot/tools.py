@@ -21,6 +21,7 @@ from nekro_core.compat.maibot.formats.schema import (
     python_name,
     without_host_names,
 )
+from nekro_core.compat.maibot.plugin.chat_limits import is_limited
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -37,12 +38,21 @@ _LONGEST_S = 600.0
 
 def offer_tools(plugin: MaiBotPlugin, message_of: MessageOf) -> None:
     """Replace the plugin's offered tools by the tools that are switched on now."""
-    tools, names = [], set[str]()
+    tools: list[tuple[Tool, MaiBotComponent]] = []
+    names = set[str]()
     for each in plugin.of_type("TOOL"):
         tool = tool_of(plugin, each, message_of, taken=names)
         names.add(tool.python_name)
-        tools.append(tool)
-    plugin.native.offered_tools[:] = tools
+        tools.append((tool, each))
+    plugin.native.offered_tools[:] = [tool for tool, _ in tools]
+
+    async def in_chat(ctx: AgentCtx) -> list[Any]:
+        return [tool.handler for tool, each in tools if plugin.is_on(each, ctx.chat_key)]
+
+    by_chat = any(is_limited(each) for _, each in tools) or any(
+        stream_id for _, _, stream_id in plugin.off
+    )
+    plugin.native.collect_method = in_chat if by_chat else None
     plugin.native.tools_changed()
 
 
@@ -66,7 +76,8 @@ def tool_of(
 
     async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
         if not plugin.is_on(component, _ctx.chat_key):
-            raise ToolFailure(f"{component.name} is switched off in this chat")
+            reason = "not offered in" if is_limited(component) else "switched off in"
+            raise ToolFailure(f"{component.name} is {reason} this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
         # For an optional argument that it wants to leave out, a model may write null.
         given = {

@@ -96,11 +96,16 @@ def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: flo
     )
 
 
+def has_call(component: MaiBotComponent) -> bool:
+    """Whether a command has a pattern or an alias with which a message can call it."""
+    return bool(_pattern_of(component) or component.words("aliases"))
+
+
 def problem_of(component: MaiBotComponent) -> str:
-    """The reason why a command can never be called; empty if it can be called."""
+    """The reason why a command's pattern is invalid; empty if it is valid."""
     pattern = _pattern_of(component)
     if not pattern:
-        return "" if component.words("aliases") else "it has neither a pattern nor an alias"
+        return ""
     try:
         BoundedPattern(pattern, lambda _: None)
     except PatternProblem as error:

@@ -46,21 +46,28 @@ def is_enabled(values: Mapping[str, Any]) -> bool:
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the values with the plugin's configuration model, which adds missing values. If their
-    ``config_version`` is not the model's version, they are first merged into the defaults. Raises
+    """Check the values with the plugin's ``normalize_plugin_config``, which adds missing values. If
+    there are no values, it gets the plugin's defaults. If their ``config_version`` is not the
+    version of the defaults, they are first merged into the defaults. Raises
     `MaiBotConfigError`."""
-    model = getattr(type(instance), "config_model", None)
-    if model is None or not hasattr(instance, "normalize_plugin_config"):
+    if not hasattr(instance, "normalize_plugin_config"):
         return dict(values)
     try:
-        defaults = instance.get_default_config()
-        if values and version_of(values) != version_of(defaults):
+        defaults = _defaults_of(instance)
+        if not values:
+            values = defaults
+        elif defaults and version_of(values) != version_of(defaults):
             values = _rebuilt(defaults, values)
         made, _ = instance.normalize_plugin_config(values)
     except Exception as error:  # a plugin's model may raise anything
         text = " ".join(str(error).split())
         raise MaiBotConfigError(f"{FILE_NAME}: {text[:600]}") from error
     return dict(made)
+
+
+def _defaults_of(instance: Any) -> Mapping[str, Any]:
+    defaults = instance.get_default_config() if hasattr(instance, "get_default_config") else {}
+    return defaults if isinstance(defaults, Mapping) else {}
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
