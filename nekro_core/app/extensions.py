@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from zoneinfo import ZoneInfo
 
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
@@ -94,6 +95,7 @@ class Extensions:
                     wall=wall,
                 )
             )
+            timezone = settings.nekro_agent.timezone
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
                     BotView(
@@ -102,6 +104,7 @@ class Extensions:
                         wall=wall,
                         names=settings.nekro_agent.names,
                         persona=settings.nekro_agent.persona,
+                        zone=ZoneInfo(timezone) if timezone else None,
                     ),
                     GatewayPorts(
                         adapters=message_io.adapters,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from typing import Any
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
@@ -17,9 +18,10 @@ class BotView:
     """The data of the bot that capabilities and hooks read.
 
     ``names`` are the bot's names; the first name is its nickname. ``wall`` returns seconds since
-    1970. ``talk_values`` has the values that plugins set with ``ctx.frequency``, by stream id. Only
-    plugins read these values; they have no other effect. ``facts_of_chats`` has the names of groups
-    and the values from gateways.
+    1970, and ``zone`` is the time zone of texts; None for the machine's. ``talk_values`` has the
+    values that plugins set with ``ctx.frequency``, by stream id. Only plugins read these values;
+    they have no other effect. ``facts_of_chats`` has the names of groups and the values from
+    gateways.
     """
 
     services: Services
@@ -27,6 +29,7 @@ class BotView:
     wall: Callable[[], float]
     names: Sequence[str] = ()
     persona: str = ""
+    zone: tzinfo | None = None
     talk_values: dict[str, float] = field(default_factory=dict)
     facts_of_chats: ChatFacts = field(default_factory=ChatFacts)
 
@@ -89,6 +92,10 @@ class BotView:
             return {}
         record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)
         return self.message(record) if record is not None else {}
+
+    def now(self) -> datetime:
+        """The time in the bot's time zone."""
+        return datetime.fromtimestamp(self.wall(), self.zone)
 
     def account_of(self, instance: str) -> str:
         """The platform's id of an instance's account; empty if it is not known."""

@@ -49,10 +49,8 @@ def offer_tools(plugin: MaiBotPlugin, message_of: MessageOf) -> None:
     async def in_chat(ctx: AgentCtx) -> list[Any]:
         return [tool.handler for tool, each in tools if plugin.is_on(each, ctx.chat_key)]
 
-    by_chat = any(is_limited(each) for _, each in tools) or any(
-        stream_id for _, _, stream_id in plugin.off
-    )
-    plugin.native.collect_method = in_chat if by_chat else None
+    limited = any(is_limited(each) for _, each in tools)
+    plugin.native.collect_method = in_chat if limited else None
     plugin.native.tools_changed()
 
 

@@ -85,7 +85,7 @@ async def test_a_tool_is_offered_only_in_its_chats(tmp_path: Path) -> None:
         ({"allowed_session": []}, "onebot_v11-group_7", True),
     ],
 )
-def test_the_chats_of_a_component(options: dict[str, object], chat: str, fits: bool) -> None:  # noqa: FBT001
+def test_the_chats_of_a_component(options: dict[str, object], chat: str, fits: bool) -> None:
     component = MaiBotComponent("x", "TOOL", options)
     assert serves(component, ChatKey.parse(chat)) is fits
 

@@ -17,7 +17,7 @@ from nekro_core.compat.maibot.capability import (
     success,
 )
 from nekro_core.compat.maibot.formats.messages import readable
-from nekro_core.compat.maibot.formats.prompt_messages import merge_changes, message_dicts
+from nekro_core.compat.maibot.formats.prompt_changes import REPLY_TIME, ShownPrompt
 from nekro_core.compat.maibot.formats.segments import segments_from
 from nekro_core.llm.model import PromptMessage
 
@@ -81,11 +81,11 @@ async def reply(call: CapabilityCall) -> Answer:
     messages: tuple[PromptMessage, ...] = (PromptMessage.of("user", prompt),)
     if system := "\n".join(filter(None, (bot.persona, call.text("format_instruction")))):
         messages = (PromptMessage.of("system", system), *messages)
-    shown = message_dicts(messages)
+    shown = ShownPrompt.of(messages, bot.now(), REPLY_TIME)
     asking = await _hooked(
-        call, "maisaka.replyer.before_model_request", {**session, "messages": shown}
+        call, "maisaka.replyer.before_model_request", {**session, **shown.kwargs()}
     )
-    answer = await ask(call, merge_changes(messages, message_dicts(messages), asking["messages"]))
+    answer = await ask(call, shown.changed(asking))
     after = await _hooked(
         call, "maisaka.replyer.after_response", {**session, "response": answer["response"]}
     )

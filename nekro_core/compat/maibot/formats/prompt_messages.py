@@ -1,9 +1,18 @@
 """Converts prompts between OpenAI's message dicts, which plugins use, and `PromptMessage`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, PromptMessage, TextPart
+from nekro_core.llm.model import (
+    AudioPart,
+    Function,
+    FunctionCall,
+    ImagePart,
+    Part,
+    PromptMessage,
+    TextPart,
+)
 from nekro_core.tools.content import AudioContent, ContentError, ImageContent, contents
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -17,7 +26,7 @@ def prompt_messages(prompt: Any) -> tuple[PromptMessage, ...]:
         return (PromptMessage.of("user", prompt),) if prompt.strip() else ()
     if not isinstance(prompt, list):
         return ()
-    return tuple(_message(each) for each in prompt if isinstance(each, Mapping))
+    return tuple(message_from(each) for each in prompt if isinstance(each, Mapping))
 
 
 def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
@@ -36,29 +45,45 @@ def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
     return made
 
 
-def merge_changes(
-    messages: Sequence[PromptMessage], before: list[dict[str, Any]], now: Any
-) -> tuple[PromptMessage, ...]:
-    """Apply a plugin's changes of message dicts to the messages.
+def function_dicts(functions: Sequence[Function]) -> list[dict[str, Any]]:
+    """Convert functions to the dicts of OpenAI's interface."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": each.name,
+                "description": each.description,
+                "parameters": dict(each.parameters),
+            },
+        }
+        for each in functions
+    ]
 
-    If a dict is unchanged, or only its text was changed, its message keeps its pictures and calls.
-    """
-    if not isinstance(now, list):
-        return tuple(messages)
-    left = list(zip(before, messages, strict=True))
-    made: list[PromptMessage] = []
+
+def changed_functions(
+    functions: Sequence[Function], before: list[dict[str, Any]], now: Any
+) -> tuple[Function, ...]:
+    """Apply a plugin's changes of function dicts. A function can be left out or described in
+    another way. A function that was not offered is not added, because nothing would carry it
+    out."""
+    if not isinstance(now, list) or now == before:
+        return tuple(functions)
+    known = {each.name: each for each in functions}
+    made = []
     for each in now:
-        if not isinstance(each, Mapping):
+        inner = each.get("function", each) if isinstance(each, Mapping) else {}
+        function = known.pop(str(inner.get("name")), None) if isinstance(inner, Mapping) else None
+        if function is None:
             continue
-        index = next((i for i, (shown, _) in enumerate(left) if shown == each), None)
-        if index is not None:
-            made.append(left.pop(index)[1])
-            continue
-        # No message has exactly this dict. If a message differs only in its text, the plugin has
-        # changed the text of that message.
-        same = next((i for i, (shown, _) in enumerate(left) if _alike(shown, each)), None)
-        made.append(_reworded(left.pop(same)[1], each) if same is not None else _message(each))
-    return tuple(made) if made else tuple(messages)
+        parameters = inner.get("parameters")
+        made.append(
+            replace(
+                function,
+                description=str(inner.get("description") or function.description),
+                parameters=parameters if isinstance(parameters, Mapping) else function.parameters,
+            )
+        )
+    return tuple(made)
 
 
 def calls_of(given: Any) -> list[FunctionCall] | None:
@@ -77,18 +102,16 @@ def calls_of(given: Any) -> list[FunctionCall] | None:
     return calls
 
 
-def _alike(shown: Mapping[str, Any], each: Mapping[str, Any]) -> bool:
-    return all(shown.get(key) == each.get(key) for key in ("role", "tool_calls", "tool_call_id"))
-
-
-def _reworded(message: PromptMessage, each: Mapping[str, Any]) -> PromptMessage:
+def reworded(message: PromptMessage, each: Mapping[str, Any]) -> PromptMessage:
+    """Replace the text of a message by the ``content`` of a dict. Its pictures and calls stay."""
     others = tuple(part for part in message.parts if not isinstance(part, TextPart))
-    words = each.get("content")
-    text = (TextPart(words),) if isinstance(words, str) and words else ()
+    words = message_from({"content": each.get("content")}).parts
+    text = [part for part in words if isinstance(part, TextPart) and part.text]
     return PromptMessage(message.role, (*text, *others), message.calls, message.answers)
 
 
-def _message(given: Mapping[str, Any]) -> PromptMessage:
+def message_from(given: Mapping[str, Any]) -> PromptMessage:
+    """Convert a dict with ``role`` and ``content`` to a message."""
     role: Role = next((each for each in _ROLES if each == given.get("role")), "user")
     content = given.get("content", "")
     answers = str(given.get("tool_call_id") or "")

@@ -10,14 +10,13 @@ from nekro_core.compat.maibot.formats.message_text import message_text
 from nekro_core.compat.maibot.formats.messages import event_message_of
 from nekro_core.compat.maibot.formats.segment_changes import changed_segments, with_text
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.loaded import current_call
 from nekro_core.plugins.authoring.context import AgentCtx
 
-_BEFORE_SEND = (
-    "maisaka.reply.before_post_process",
-    "send_service.after_build_message",
-    "send_service.before_send",
-    "post_send_pre_process",
-)
+_OF_REPLIES = ("maisaka.replyer.after_response", "maisaka.reply.before_post_process")
+_OF_SENDS = ("send_service.after_build_message", "send_service.before_send")
+_EVENT = "post_send_pre_process"
+_BEFORE_SEND = (*_OF_REPLIES, *_OF_SENDS, _EVENT)
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
 """Whether a handler of these hooks is running. If such a handler sends a message, the hooks do not
@@ -46,13 +45,16 @@ class SendHooks:
     ) -> Segments | None:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key, run_id=run_id)
         if all(isinstance(each, Text) for each in segments):
-            text = message_text(segments)
-            about = {"session_id": str(chat_key), "response": text}
-            words = await self._hooks.hook(_BEFORE_SEND[0], about, ctx=ctx)
-            if words.aborted:
-                return None
-            segments = with_text(segments, text, words.kwargs["response"])
-        for name in _BEFORE_SEND[1:3]:
+            # What a plugin sends itself is no reply of the model.
+            by_model = bool(run_id) and current_call() is None
+            for name in _OF_REPLIES if by_model else _OF_REPLIES[1:]:
+                text = message_text(segments)
+                about = {"session_id": str(chat_key), "stream_id": str(chat_key), "response": text}
+                words = await self._hooks.hook(name, about, ctx=ctx)
+                segments = with_text(segments, text, words.kwargs["response"])
+                if words.aborted or not segments:
+                    return None
+        for name in _OF_SENDS:
             changed = await self._run_hook(name, ctx, segments)
             if changed is None:
                 return None
@@ -77,7 +79,7 @@ class SendHooks:
 
     async def _run_event(self, ctx: AgentCtx, segments: Segments) -> Segments | None:
         shown = self._shown(ctx.chat, segments)
-        event = await self._hooks.event(_BEFORE_SEND[3], event_message_of(shown), ctx=ctx)
+        event = await self._hooks.event(_EVENT, event_message_of(shown), ctx=ctx)
         if event.aborted:
             return None
         wanted = event.kwargs["message"]
