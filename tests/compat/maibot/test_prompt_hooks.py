@@ -1,6 +1,7 @@
 """The hooks before and after requests to the model, and what they change."""
 
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,9 @@ CLOCK = f"""{HEAD}
     async def world_clock(self, messages=None, tool_definitions=None, session_id="", **kwargs):
         self.seen["tools"] = [each["function"]["name"] for each in tool_definitions]
         self.seen["last"] = messages[-1]["content"]
-        told = [
-            {{**each, "content": "本地时间：noon"}} if each["content"].startswith("时间：") else each
-            for each in messages
-        ]
+        told = [dict(each) for each in messages]
+        assert told[-1]["content"].startswith("时间：")
+        told[-1]["content"] = "本地时间：noon"
         hidden = [e for e in tool_definitions if e["function"]["name"] != "roll_dice"]
         return {{"modified_kwargs": {{"messages": told, "tool_definitions": hidden}}}}
 
@@ -54,7 +54,7 @@ async def test_a_hook_sees_the_time_and_the_tools_while_the_model_writes_code(
         await bot.chat().ask("what time is it?", reply="noon")
         seen = plugin(bot, "ann.clock").seen
         assert {"tea_time", "send_channel_message", "roll_dice"} <= set(seen["tools"])
-        datetime.strptime(seen["last"], "时间：%Y-%m-%d %H:%M:%S")
+        assert re.fullmatch(r"时间：\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", seen["last"])
         assert "本地时间：noon" in bot.prompt
         assert "时间：2" not in bot.prompt
 
@@ -148,7 +148,7 @@ async def test_a_hook_stops_a_reply_that_a_plugin_asks_for(tmp_path: Path, hook:
 
 
 def shown(*messages: PromptMessage) -> ShownPrompt:
-    return ShownPrompt.of(messages, datetime(2026, 11, 23, 12, 0), "时间")
+    return ShownPrompt.of(messages, datetime(2026, 11, 23, 12, 0, tzinfo=UTC), "时间")
 
 
 PICTURE = PromptMessage("user", (TextPart("look"), ImagePart(b"x")))
