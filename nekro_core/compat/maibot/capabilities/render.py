@@ -226,6 +226,6 @@ def _font() -> Any:
 
 TABLE: Mapping[str, CapabilityEntry] = {
     "render.html2png": CapabilityEntry(
-        html2png, "works with Playwright and a Chromium that confines itself; else the page's words alone"
+        html2png, "works with Playwright and a Chromium in its sandbox; else the page's words alone"
     ),
 }

@@ -25,7 +25,7 @@ HOOKS: Mapping[str, str] = {
     "maisaka.planner.after_response": "works",
     "maisaka.replyer.before_request": "partly: `extra_prompt` and `reference_info`; no other model",
     "maisaka.replyer.before_model_request": "works",
-    "maisaka.replyer.after_response": "partly: for each text that a turn sends; nothing is written again",
+    "maisaka.replyer.after_response": "partly: for each text of a turn; nothing is written again",
     "maisaka.reply.before_post_process": "works",
     "emoji.maisaka.before_select": "partly: in ctx.emoji.get_by_description",
     "emoji.maisaka.after_select": "partly: in ctx.emoji.get_by_description",
