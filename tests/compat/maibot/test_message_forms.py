@@ -31,7 +31,7 @@ TEXTS: list[tuple[Segments, str]] = [
     ((Text("/x "), Mention("1", "Lin"), Text(" 60")), "/x @Lin 60"),
     ((Text("/x "), Mention("1", "Lin"), Text("60")), "/x @Lin 60"),
     ((Mention("1", "Lin"), Mention("2")), "@Lin @2"),
-    ((Reply("5"), Mention(EVERYONE), Text("hi")), "@全体成员 hi"),
+    ((Reply("5"), Mention(EVERYONE), Text("hi")), "@all hi"),
     ((Text("look"), Image(Media())), "look[image]"),
 ]
 

@@ -3,7 +3,7 @@ name is known."""
 
 from collections.abc import Iterable, Sequence
 
-from nekro_core.chat import EVERYONE, Mention, Reply, Segment, plain_text
+from nekro_core.chat import Mention, Reply, Segment, plain_text
 
 
 def message_text(segments: Iterable[Segment]) -> str:
@@ -23,9 +23,7 @@ def message_text(segments: Iterable[Segment]) -> str:
 
 
 def mention_text(mention: Mention) -> str:
-    """The text of a mention, for example ``@Lin`` or ``@12345``."""
-    if mention.user_id == EVERYONE:
-        return "@全体成员"
+    """The text of a mention, for example ``@Lin``, ``@12345`` or ``@all``."""
     name = mention.name or mention.user_id
     return f"@{name}" if name else ""
 
