@@ -32,7 +32,7 @@ from nekro_core.chat import (
 )
 from nekro_core.compat.maibot.bot_view import BotView
 from nekro_core.compat.maibot.formats.messages import adapter_of, message_of, seconds_of
-from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_from
+from nekro_core.compat.maibot.formats.segments import received_segments
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.delivery.adapter import Adapter, Capabilities
@@ -217,7 +217,7 @@ class Gateways:
             return False
         try:
             message = await self._message(adapter, given, payload)
-        except (ChatKeyError, InvalidSegment, ValueError) as error:
+        except (ChatKeyError, ValueError) as error:
             logger.error("gateway of {}: the message is refused: {}", plugin.plugin_id, error)
             return False
         if self._ports.inbound is None:
@@ -255,7 +255,7 @@ class Gateways:
             services = self._bot.services
             # Media of a received message are fetched in the same way as for any other adapter.
             services = replace(services, media=self._ports.received_media or services.media)
-            pieces = await segments_from(AgentCtx(services=services, chat=key), raw)
+            pieces = await received_segments(AgentCtx(services=services, chat=key), raw)
         elif given.get("processed_plain_text"):
             pieces = [Text(str(given["processed_plain_text"]))]
         if not pieces:

@@ -178,7 +178,11 @@ class Bridge(MaiBotPlugin):
             info["group_info"] = {"group_id": "g1", "group_name": group}
         message = {
             "message_id": f"e-{text}", "message_info": info, "is_mentioned": True,
-            "raw_message": [{"type": "text", "data": {"text": text}}],
+            "raw_message": [
+                {"type": "text", "data": {"text": text}},
+                {"type": "image", "data": "[picture]", "hash": "no-data"},
+                {"type": "dict", "data": {"type": "json", "data": {"card": 1}}},
+            ],
         }
         return await self.ctx.gateway.route_message("web", message)
 
@@ -198,6 +202,8 @@ async def test_a_gateway_reads_where_an_answer_goes(tmp_path: Path) -> None:
         bot.foresee(reply="hello all")
         assert await bridge.heard("all", group="Tea") is True
         await _until(lambda: len(bridge.out) == 2)
+        assert '"[picture]"' in bot.prompt
+        assert '"json"' in bot.prompt
     assert bridge.out == [("u9", "T-hi", None, "hello Zoe"), ("g1", "T-all", "Tea", "hello all")]
 
 

@@ -77,6 +77,48 @@ async def test_what_a_hook_leaves_unchanged_is_sent_as_it_was(tmp_path: Path) ->
         assert chat.sent[-1].segments == (Reply("m7"), Text("an answer"))
 
 
+MARKER = """
+from maibot_sdk import HookHandler, MaiBotPlugin
+
+class Marker(MaiBotPlugin):
+    async def on_load(self): self.seen = []
+    async def on_unload(self): pass
+    async def on_config_update(self, scope, config_data, version): pass
+
+    def note(self, message):
+        config = message["message_info"]["additional_config"]
+        self.seen.append((message["timestamp"], config.get("my_mark")))
+
+    @HookHandler("send_service.after_build_message")
+    async def built(self, message=None, **kwargs):
+        self.note(message)
+        message["message_info"]["additional_config"]["my_mark"] = "first"
+        return {"modified_kwargs": {**kwargs, "message": message}}
+
+    @HookHandler("send_service.before_send")
+    async def before(self, message=None, **kwargs):
+        self.note(message)
+
+    @HookHandler("send_service.after_send")
+    async def after(self, message=None, **kwargs):
+        self.note(message)
+
+def create_plugin():
+    return Marker()
+"""
+
+
+async def test_a_plugin_recognizes_its_message_in_the_next_hook(tmp_path: Path) -> None:
+    plant(tmp_path, MARKER, plugin_id="ann.marker")
+    async with Bot.open(tmp_path) as bot:
+        await bot.chat().call("send_channel_message", "one")
+        await bot.chat().call("send_channel_message", "two")
+        (kind,) = bot.app.plugins._kinds
+        seen = kind.plugins.find("ann.marker").instance.seen
+    assert [mark for _, mark in seen] == [None, "first", "first"] * 2
+    assert len({time for time, _ in seen[:3]}) == 1
+
+
 SINGER = """
 from pathlib import Path
 from maibot_sdk import MaiBotPlugin, Tool

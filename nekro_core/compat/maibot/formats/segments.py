@@ -14,6 +14,7 @@ from nekro_core.chat import (
     Reply,
     Segment,
     Text,
+    Unknown,
     Video,
     Voice,
 )
@@ -41,6 +42,7 @@ _KINDS = {
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "voice": "audio"}
 _SOURCES = ("base64", "binary_data_base64", "data", "url", "file", "path", "file_path")
 _LONGEST_PATH = 4096
+_LONGEST_SUMMARY = 200
 
 
 class InvalidSegment(NekroError):
@@ -58,6 +60,27 @@ async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
     if not isinstance(given, list) or not given:
         raise InvalidSegment("segments must be a list of dicts with type and data")
     return [await _segment(ctx, each) for each in given[:_MOST_SEGMENTS]]
+
+
+async def received_segments(ctx: AgentCtx, given: list[Any]) -> list[Segment]:
+    """Convert the dicts of a message that a gateway has received. A dict that cannot be converted
+    becomes an `Unknown` segment, so that the rest of the message is not lost."""
+    made: list[Segment] = []
+    for each in given[:_MOST_SEGMENTS]:
+        try:
+            made.append(await _segment(ctx, each))
+        except InvalidSegment:
+            made.append(_unknown(each))
+    return made
+
+
+def _unknown(given: Any) -> Unknown:
+    if not isinstance(given, Mapping):
+        return Unknown("unknown", str(given)[:_LONGEST_SUMMARY])
+    kind, data = str(given.get("type") or "unknown"), given.get("data")
+    if kind == "dict" and isinstance(data, Mapping):
+        return _unknown(data)
+    return Unknown(kind, data[:_LONGEST_SUMMARY] if isinstance(data, str) else "")
 
 
 async def _segment(ctx: AgentCtx, given: Any) -> Segment:
@@ -78,11 +101,14 @@ async def _segment(ctx: AgentCtx, given: Any) -> Segment:
         case "at" | "mention":
             inner = data if isinstance(data, Mapping) else {"target_user_id": data}
             user = inner.get("target_user_id") or inner.get("user_id") or inner.get("qq")
-            return Mention(str(user or ""), str(inner.get("target_user_nickname") or ""))
+            name = inner.get("target_user_cardname") or inner.get("target_user_nickname") or ""
+            return Mention(str(user or ""), str(name))
         case "reply":
             inner = data if isinstance(data, Mapping) else {"target_message_id": data}
             number = inner.get("target_message_id") or inner.get("message_id") or inner.get("id")
-            return Reply(str(number or ""))
+            sender = inner.get("target_message_sender_id") or ""
+            content = inner.get("target_message_content") or ""
+            return Reply(str(number or ""), str(sender), str(content))
         case _ if kind in _KINDS:
             return await medium_from(ctx, _KINDS[kind], data, str(given.get("name") or ""))
         case "forward" if isinstance(data, list):

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
 from nekro_core.chat import Author, ChatKey, Receipt, Record, Reply, Segments, Text
 from nekro_core.compat.maibot.bot_view import BotView
@@ -21,6 +23,22 @@ _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
 """Whether a handler of these hooks is running. If such a handler sends a message, the hooks do not
 run for it."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A message while it is sent. Plugins recognize it in later hooks by its time and by the values
+    that they put into its ``additional_config``."""
+
+    chat: ChatKey
+    message_id: str
+    time: float
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+_draft: ContextVar[_Draft | None] = ContextVar("nekro_maibot_draft", default=None)
+"""The message that the current task sends. `SendHooks.before` and `SendHooks.after` run in one
+task."""
 
 
 class SendHooks:
@@ -44,6 +62,8 @@ class SendHooks:
         self, chat_key: ChatKey, segments: Segments, run_id: str
     ) -> Segments | None:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key, run_id=run_id)
+        draft = _Draft(chat_key, f"draft-{uuid4().hex}", self._bot.wall())
+        _draft.set(draft)
         if all(isinstance(each, Text) for each in segments):
             # What a plugin sends itself is no reply of the model.
             by_model = bool(run_id) and current_call() is None
@@ -55,30 +75,37 @@ class SendHooks:
                 if words.aborted or not segments:
                     return None
         for name in _OF_SENDS:
-            changed = await self._run_hook(name, ctx, segments)
+            changed = await self._run_hook(name, ctx, segments, draft)
             if changed is None:
                 return None
             segments = changed
-        return await self._run_event(ctx, segments)
+        return await self._run_event(ctx, segments, draft)
 
-    async def _run_hook(self, name: str, ctx: AgentCtx, segments: Segments) -> Segments | None:
+    async def _run_hook(
+        self, name: str, ctx: AgentCtx, segments: Segments, draft: _Draft
+    ) -> Segments | None:
         """Run a hook of the send service. Returns the segments to send; None if nothing is sent.
 
         What goes out is ``raw_message``. The texts beside it describe the message, so a change of
         them has no effect.
         """
-        shown = self._shown(ctx.chat, segments)
+        shown = self._shown(draft, segments)
         about = {"message": shown, "stream_id": ctx.chat_key, **_options(shown, segments)}
         done = await self._hooks.hook(name, about, ctx=ctx)
         if done.aborted:
             return None
         wanted = done.kwargs["message"]
-        raw = wanted.get("raw_message") if isinstance(wanted, Mapping) else None
+        raw = None
+        if isinstance(wanted, Mapping):
+            raw = wanted.get("raw_message")
+            info = wanted.get("message_info")
+            config = info.get("additional_config") if isinstance(info, Mapping) else None
+            draft.config = dict(config) if isinstance(config, Mapping) else draft.config
         segments = await changed_segments(ctx, segments, shown["raw_message"], raw)
         return _with_reply(segments, about, done.kwargs) or None
 
-    async def _run_event(self, ctx: AgentCtx, segments: Segments) -> Segments | None:
-        shown = self._shown(ctx.chat, segments)
+    async def _run_event(self, ctx: AgentCtx, segments: Segments, draft: _Draft) -> Segments | None:
+        shown = self._shown(draft, segments)
         event = await self._hooks.event(_EVENT, event_message_of(shown), ctx=ctx)
         if event.aborted:
             return None
@@ -105,8 +132,12 @@ class SendHooks:
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key)
+        draft = _draft.get()
+        if draft is None or draft.chat != chat_key:
+            draft = _Draft(chat_key, "", self._bot.wall())
+        _draft.set(None)
         number = next((each.message_id for each in receipts if each.message_id), "")
-        shown = self._shown(chat_key, segments, number)
+        shown = self._shown(replace(draft, message_id=number), segments)
         about = {
             "message": shown,
             "sent": any(each.ok for each in receipts),
@@ -117,16 +148,18 @@ class SendHooks:
         for name in _AFTER_SEND[1:]:
             await self._hooks.event(name, event_message_of(shown), ctx=ctx)
 
-    def _shown(self, chat_key: ChatKey, segments: Segments, number: str = "") -> dict[str, Any]:
+    def _shown(self, draft: _Draft, segments: Segments) -> dict[str, Any]:
         record = Record(
             seq=0,
-            chat_key=chat_key,
+            chat_key=draft.chat,
             author=Author.BOT,
             segments=segments,
-            time=self._bot.wall(),
-            message_id=number,
+            time=draft.time,
+            message_id=draft.message_id,
         )
-        return self._bot.message(record)
+        shown = self._bot.message(record)
+        shown["message_info"]["additional_config"] |= draft.config
+        return shown
 
 
 def _options(shown: Mapping[str, Any], segments: Segments) -> dict[str, Any]:
