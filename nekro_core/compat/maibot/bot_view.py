@@ -5,12 +5,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
 
+import anyio
+
 from nekro_core.chat import ChatKey, ChatMessage, Record
 from nekro_core.compat.maibot.chat_facts import ChatFacts
 from nekro_core.compat.maibot.formats.messages import message_of, stream_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.store import Store
+
+_PAGES = 2
+"""Most pages that are drawn at once. Each page has a Chromium of its own, of about 300 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,7 @@ class BotView:
     1970, and ``zone`` is the time zone of texts; None for the machine's. ``talk_values`` has the
     values that plugins set with ``ctx.frequency``, by stream id. Only plugins read these values;
     they have no other effect. ``facts_of_chats`` has the names of groups and the values from
-    gateways.
+    gateways. ``pages`` bounds how many pages are drawn at once.
     """
 
     services: Services
@@ -32,6 +37,7 @@ class BotView:
     zone: tzinfo | None = None
     talk_values: dict[str, float] = field(default_factory=dict)
     facts_of_chats: ChatFacts = field(default_factory=ChatFacts)
+    pages: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_PAGES))
 
     def facts(self) -> Mapping[str, Any]:
         """The MaiBot settings that plugins read, with values from the bot's settings."""

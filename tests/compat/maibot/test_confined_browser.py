@@ -106,7 +106,9 @@ async def test_without_a_sandbox_the_page_is_drawn_as_text(
             pass
     monkeypatch.setenv("PATH", f"{reachable}:{os.environ['PATH']}")
     unused: Any = None
-    bot: Any = SimpleNamespace(services=SimpleNamespace(fetcher=None))
+    bot: Any = SimpleNamespace(
+        services=SimpleNamespace(fetcher=None), pages=anyio.CapacityLimiter(1)
+    )
     call = CapabilityCall(
         name="render.html2png",
         args={"html": "<p>words"},

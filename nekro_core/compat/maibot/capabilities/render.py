@@ -50,7 +50,8 @@ async def html2png(call: CapabilityCall) -> Answer:
     if program is not None:
         try:
             with anyio.fail_after(limit_s):
-                drawn = await _drawn(call, html, program)
+                async with call.bot.pages:
+                    drawn = await _drawn(call, html, program)
         except TimeoutError:
             raise CapabilityError(f"render.html2png: it took over {limit_s:g} s") from None
     if drawn is None:

@@ -54,7 +54,7 @@ EVENTS: Mapping[str, str] = {
 
 _MESSAGE_HOOK = "chat.receive.after_process"
 _ORDER = {"early": 0, "normal": 1, "late": 2}
-DEFAULT_S = 4.0
+DEFAULT_S = 8.0
 """Time limit of a handler that sets no limit, in seconds. It is short, because a message waits for
 the handler."""
 _LONGEST_S = 30.0
