@@ -19,30 +19,44 @@ from nekro_core.compat.maibot.capability import CapabilityCall
 SIZE = {"width": 200, "height": 100}
 
 
-def processes_of(folder: str) -> list[tuple[str, str]]:
-    """The command line and the status of each process that has the folder in its command line."""
-    found = []
+def processes() -> dict[int, tuple[str, str]]:
+    """The command line and the status of each living process."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             status = (path / "status").read_text()
         except OSError:
             continue
-        if folder in command and "/chromium" in command and "State:\tZ" not in status:
-            found.append((command, status))
+        if "State:\tZ" not in status:
+            found[int(path.name)] = command, status
     return found
 
 
-def renderers() -> list[str]:
-    """The status of each process of Chromium that reads pages."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"--type=renderer" in (path / "cmdline").read_bytes():
-                found.append((path / "status").read_text())
-        except OSError:
-            continue
-    return found
+def own_folder() -> str:
+    """The name of the folder of the page that this process draws."""
+    living = processes()
+    for number, (command, _) in living.items():
+        folder = re.search(r"nekro-page-\w+", command)
+        parent = number
+        while folder and parent in living:
+            if parent == os.getpid():
+                return folder[0]
+            parent = int(field(living[parent][1], "PPid"))
+    raise LookupError("no page is drawn")
+
+
+def field(status: str, name: str) -> str:
+    found = re.search(rf"^{name}:\s+(\S+)", status, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+async def ends(folder: str) -> None:
+    with anyio.fail_after(10):
+        while any(folder in command for command, _ in processes().values()):
+            await anyio.sleep(0.05)
+    assert not Path("/tmp", folder).exists()
 
 
 @pytest.mark.browser
@@ -55,20 +69,22 @@ async def test_chromium_runs_in_its_sandbox_and_not_as_root(
     assert program is not None
     async with confined_page(program, viewport=SIZE, scale=1.0) as page:
         await page.set_content("<p>hello")
-        started = processes_of("nekro-page-")
-        assert started
-        assert not any("--no-sandbox" in command for command, _ in started)
-        for _, status in started:
-            if "chromium" in status.partition("\n")[0]:
-                assert not re.search(r"^Uid:\t0\t", status, re.MULTILINE)
-        confined = renderers()
-        assert confined
-        assert all("Seccomp:\t2" in status for status in confined)
-        assert all("CapEff:\t0000000000000000" in status for status in confined)
-    with anyio.fail_after(10):
-        while processes_of("nekro-page-"):
-            await anyio.sleep(0.05)
-    assert not [*Path("/tmp").glob("nekro-page-*")]
+        folder, living = own_folder(), processes()
+        started = {n: each for n, each in living.items() if f"{folder}/home" in each[0]}
+        browser = next(n for n, each in started.items() if "--type=" not in each[0])
+        user = field(living[browser][1], "Uid")
+        assert user != "0"
+        assert not any("--no-sandbox" in command for command, _ in started.values())
+        assert b"a secret key" not in Path("/proc", str(browser), "environ").read_bytes()
+        readers = [
+            status
+            for command, status in living.values()
+            if "--type=renderer" in command and field(status, "Uid") == user
+        ]
+        assert readers
+        assert {field(status, "Seccomp") for status in readers} == {"2"}
+        assert {int(field(status, "CapEff"), 16) for status in readers} == {0}
+    await ends(folder)
 
 
 @pytest.mark.browser
@@ -76,13 +92,14 @@ async def test_chromium_runs_in_its_sandbox_and_not_as_root(
 async def test_chromium_ends_with_a_page_that_takes_too_long() -> None:
     program = shutil.which("chromium")
     assert program is not None
-    with anyio.move_on_after(3) as waiting:
+    folder = ""
+    with anyio.move_on_after(5) as waiting:
         async with confined_page(program, viewport=SIZE, scale=1.0) as page:
+            folder = own_folder()
             await page.set_content("<script>while (true) {}</script>")
     assert waiting.cancelled_caught
-    with anyio.fail_after(10):
-        while processes_of("nekro-page-"):
-            await anyio.sleep(0.05)
+    assert folder
+    await ends(folder)
 
 
 @pytest.fixture
