@@ -7,13 +7,15 @@ from typing import Any
 
 import anyio
 
-from nekro_core.chat import ChatKey, ChatMessage, Record
+from nekro_core.chat import Author, ChatKey, ChatMessage, Record
 from nekro_core.compat.maibot.chat_facts import ChatFacts
 from nekro_core.compat.maibot.formats.messages import message_of, stream_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.store import Store
 
+_ANSWERED_AMONG = 20
+"""How many messages are searched for the message that a turn answers."""
 _PAGES = 2
 """Most pages that are drawn at once. Each page has a Chromium of its own, of about 300 MB."""
 
@@ -98,6 +100,14 @@ class BotView:
             return {}
         record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)
         return self.message(record) if record is not None else {}
+
+    async def answered_message(self, key: ChatKey) -> str:
+        """The id of the message that a turn in a chat answers: the newest message to the bot, or
+        the newest message of a person. Empty if there is none."""
+        records = await self.store.messages.newest(key, _ANSWERED_AMONG)
+        people = [each for each in records if each.author is Author.PERSON and not each.recalled]
+        asked = [each for each in people if each.to_bot] or people
+        return asked[-1].message_id if asked else ""
 
     def now(self) -> datetime:
         """The time in the bot's time zone."""

@@ -88,8 +88,10 @@ MOOD = f"""{HEAD}
         return {{"modified_kwargs": {{"messages": told}}}}
 
     @HookHandler("maisaka.replyer.before_request")
-    async def extra(self, extra_prompt="", session_id="", **kwargs):
+    async def extra(self, extra_prompt="", session_id="", reply_message_id="", **kwargs):
         assert session_id == "test-private_lin"
+        asked = await self.ctx.message.get_by_id(reply_message_id, chat_id=session_id)
+        self.seen["asked"] = asked["processed_plain_text"]
         kwargs["extra_prompt"] = extra_prompt + "EXTRA: be glad"
         return {{"action": "continue", "modified_kwargs": kwargs}}
 
@@ -99,7 +101,8 @@ MOOD = f"""{HEAD}
         self.seen["roles"] = [each["role"] for each in messages]
 
     @HookHandler("maisaka.replyer.after_response")
-    async def soften(self, response="", **kwargs):
+    async def soften(self, response="", reply_message_id="", **kwargs):
+        self.seen["answers"] = reply_message_id
         return {{"modified_kwargs": {{**kwargs, "response": response.replace("damn", "dear")}}}}
 
     @Tool("shout", core_tool=True)
@@ -118,6 +121,8 @@ async def test_words_that_hooks_add_reach_the_model(tmp_path: Path) -> None:
         assert [each.role for each in request.messages] == ["system", "user"]
         seen = plugin(bot, "ann.mood").seen
         assert seen["time"].startswith("当前时间：")
+        assert seen["asked"] == "hello"
+        assert seen["answers"]
         assert seen["roles"] == ["system", "user", "user"]
         await bot.chat().call("shout")
         assert bot.chat().texts[-1] == "damn!"

@@ -99,7 +99,7 @@ class HookedModel:
             request = await self._with_extra_prompt(request, ctx)
         if self._hooks.any(_REPLYER_MODEL):
             shown = ShownPrompt.of(request.messages, self._bot.now(), REPLY_TIME)
-            about = {**_session(request), **shown.kwargs()}
+            about = {**await self._session(request, ctx), **shown.kwargs()}
             kwargs = await self._run(_REPLYER_MODEL, about, ctx)
             request = replace(request, messages=shown.changed(kwargs))
         return request
@@ -107,7 +107,11 @@ class HookedModel:
     async def _plan(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
         shown = ShownPrompt.of(request.messages, self._bot.now(), PLAN_TIME)
         tools = await self._tools(request, ctx)
-        about = {**_session(request), **shown.kwargs(), "tool_definitions": tools}
+        about = {
+            **await self._session(request, ctx),
+            **shown.kwargs(),
+            "tool_definitions": tools,
+        }
         kwargs = await self._run(_PLANNER, about, ctx)
         message = {"stream_id": request.chat, "llm_prompt": shown.messages}
         event = await self._hooks.event(_PLAN_EVENT, message, ctx=ctx)
@@ -118,8 +122,7 @@ class HookedModel:
 
     async def _with_extra_prompt(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
         about = {
-            **_session(request),
-            "reply_message_id": ctx.message_id if ctx else "",
+            **await self._session(request, ctx),
             "extra_prompt": "",
             "reference_info": "",
             "reply_reason": "",
@@ -133,6 +136,14 @@ class HookedModel:
         wanted = [str(kwargs[key] or "").strip() for key in ("reference_info", "extra_prompt")]
         text = "\n\n".join(filter(None, wanted))
         return replace(request, messages=with_words(request.messages, text))
+
+    async def _session(self, request: ChatRequest, ctx: AgentCtx | None) -> dict[str, Any]:
+        answered = await self._bot.answered_message(ctx.chat) if ctx else ""
+        return {
+            "session_id": request.chat,
+            "stream_id": request.chat,
+            "reply_message_id": answered,
+        }
 
     async def _run(
         self, hook: str, about: Mapping[str, Any], ctx: AgentCtx | None
@@ -196,7 +207,3 @@ class HookedModel:
             yield call
         for delta in others:
             yield delta
-
-
-def _session(request: ChatRequest) -> dict[str, Any]:
-    return {"session_id": request.chat, "stream_id": request.chat}

@@ -68,8 +68,15 @@ class SendHooks:
             # What a plugin sends itself is no reply of the model.
             by_model = bool(run_id) and current_call() is None
             for name in _OF_REPLIES if by_model else _OF_REPLIES[1:]:
+                if not self._hooks.any(name):
+                    continue
                 text = message_text(segments)
-                about = {"session_id": str(chat_key), "stream_id": str(chat_key), "response": text}
+                about = {
+                    "session_id": str(chat_key),
+                    "stream_id": str(chat_key),
+                    "reply_message_id": await self._bot.answered_message(chat_key),
+                    "response": text,
+                }
                 words = await self._hooks.hook(name, about, ctx=ctx)
                 segments = with_text(segments, text, words.kwargs["response"])
                 if words.aborted or not segments:
