@@ -6,7 +6,7 @@ from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKind, Notice, Segment
 
-_ONEBOT = "onebot_v11"
+_QQ = "qq"
 _NOTICES: Mapping[str, str] = {"join": "group_increase", "leave": "group_decrease"}
 """Kinds of notices that have another name in OneBot."""
 _NOTIFY = frozenset({"poke", "lucky_king", "honor", "title", "input_status", "profile_like"})
@@ -16,7 +16,7 @@ _NOTIFY = frozenset({"poke", "lucky_king", "honor", "title", "input_status", "pr
 def additional_config(
     chat: ChatKey,
     *,
-    adapter: str,
+    platform: str,
     account: str,
     segments: tuple[Segment, ...] = (),
     inherited: Mapping[str, Any] | None = None,
@@ -25,7 +25,7 @@ def additional_config(
 
     Args:
         chat: The chat of the message.
-        adapter: The adapter of the chat.
+        platform: MaiBot's name for the platform of the chat.
         account: The platform's id of the bot's account; may be empty.
         segments: The segments of the message.
         inherited: The values of the chat's newest message from a gateway. The gateway needs them
@@ -33,8 +33,8 @@ def additional_config(
 
     Returns:
         The inherited values, with ``platform_io_target_group_id`` or
-        ``platform_io_target_user_id``, the account, and for OneBot the values of MaiBot's adapter
-        for NapCat.
+        ``platform_io_target_user_id``, the account, and for QQ the values of MaiBot's adapter for
+        NapCat.
     """
     private = chat.kind is ChatKind.PRIVATE
     made: dict[str, Any] = dict(inherited or {})
@@ -42,7 +42,7 @@ def additional_config(
     if account:
         made.setdefault("self_id", account)
         made.setdefault("platform_io_account_id", account)
-    if adapter == _ONEBOT:
+    if platform == _QQ:
         notice = next((each for each in segments if isinstance(each, Notice)), None)
         if notice is None:
             made["napcat_message_type"] = "private" if private else "group"

@@ -129,7 +129,7 @@ def message_of(
             else None,
             "additional_config": additional_config(
                 key,
-                adapter=adapter,
+                platform=platform_of(adapter),
                 account=account,
                 segments=record.segments,
                 inherited=inherited,
