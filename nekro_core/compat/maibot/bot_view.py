@@ -84,12 +84,15 @@ class BotView:
     def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
         """A message in MaiBot's form. ``binary`` adds the bytes of its media as base64."""
         key = record.chat_key
+        # A message that is about to be sent has no number yet. It inherits the values.
+        sending = isinstance(record, Record) and record.seq == 0
+        received = "" if sending else record.message_id or "-"
         return message_of(
             record,
             adapter=self.services.adapter_of(key.instance),
             account=self.account_of(key.instance),
             group_name=self.facts_of_chats.group_name(key),
-            inherited=self.facts_of_chats.config(key),
+            inherited=self.facts_of_chats.config(key, received),
             binary=binary,
         )
 

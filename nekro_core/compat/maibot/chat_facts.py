@@ -28,7 +28,7 @@ class ChatFacts:
 
     def __init__(self) -> None:
         self._names = _Recent[str]()
-        self._configs = _Recent[dict[str, Any]]()
+        self._configs = _Recent[tuple[str, dict[str, Any]]]()
         self._ask_again = _Recent[float]()
 
     def group_name(self, chat: ChatKey) -> str:
@@ -54,12 +54,14 @@ class ChatFacts:
         with anyio.move_on_after(_ASK_S):
             self.set_group_name(chat, await _onebot_group_name(account, chat.native_id))
 
-    def config(self, chat: ChatKey) -> Mapping[str, Any]:
+    def config(self, chat: ChatKey, message_id: str = "") -> Mapping[str, Any]:
         """The ``additional_config`` of the newest message that a gateway received in a chat; empty
-        if there is none."""
-        return self._configs.get(chat) or {}
+        if there is none. With ``message_id``, it is also empty if the newest message has another
+        id."""
+        newest, config = self._configs.get(chat) or ("", {})
+        return config if message_id in ("", newest) else {}
 
-    def set_config(self, chat: ChatKey, config: Any) -> None:
+    def set_config(self, chat: ChatKey, message_id: str, config: Any) -> None:
         """Remember the ``additional_config`` of a message that a gateway received. Values about a
         single notice, and values of more than 4,096 characters, are left out."""
         if isinstance(config, Mapping):
@@ -68,7 +70,7 @@ class ChatFacts:
                 for key, value in config.items()
                 if "notice" not in str(key) and len(str(value)) <= _LONGEST_VALUE
             }
-            self._configs.put(chat, kept)
+            self._configs.put(chat, (message_id, kept))
 
 
 class _Recent(Generic[Value]):

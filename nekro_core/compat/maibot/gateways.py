@@ -262,15 +262,16 @@ class Gateways:
             raise ValueError("the message has neither raw_message nor processed_plain_text")
         own = {each.user_id for each in pieces if isinstance(each, Mention)}
         facts = self._bot.facts_of_chats
-        facts.set_config(key, info.get("additional_config"))
         if in_group and isinstance(group, Mapping):
             facts.set_group_name(key, str(group.get("group_name") or ""))
         name = user.get("user_cardname") if in_group else ""
         number = payload.get("external_message_id") or given.get("message_id")
+        number = str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}")
+        facts.set_config(key, number, info.get("additional_config"))
         meant = given.get("is_at") is True or given.get("is_mentioned") is True
         return ChatMessage(
             chat_key=key,
-            message_id=str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}"),
+            message_id=number,
             sender=Sender(str(user["user_id"]), str(name or user.get("user_nickname") or "")),
             segments=tuple(pieces),
             time=seconds_of(given.get("timestamp")) or self._bot.wall(),

@@ -41,10 +41,12 @@ def test_a_mention_is_written_with_a_name_or_an_id() -> None:
         assert message_text(segments) == text
 
 
-def test_only_mentions_of_the_bot_at_the_beginning_call_it() -> None:
+def test_a_command_may_follow_mentions_of_the_bot_or_of_whom_the_message_answers() -> None:
     me = Mention("10000", "Mai")
     assert leading_call((Reply("5"), me, Text(" /x "), me), "10000") == "@Mai"
     assert leading_call((Mention("1"), Text("/x")), "10000") == ""
+    assert leading_call((Reply("5", "1"), Mention("1", "Lin"), Text(" /x")), "10000") == "@Lin"
+    assert leading_call((Reply("5", "1"), Mention("2"), Text(" /x")), "10000") == ""
     assert leading_call((me,), "") == ""
 
 
@@ -151,11 +153,11 @@ async def _hears(bot: Bot, *segments: Segment) -> None:
 
 
 BRIDGE = """
-from maibot_sdk import MaiBotPlugin, MessageGateway
+from maibot_sdk import HookHandler, MaiBotPlugin, MessageGateway
 
 class Bridge(MaiBotPlugin):
     async def on_load(self):
-        self.out = []
+        self.out, self.heard_before = [], {}
         await self.ctx.gateway.update_state("web", ready=True, platform="site", account_id="mai")
     async def on_unload(self): pass
     async def on_config_update(self, scope, config_data, version): pass
@@ -168,6 +170,14 @@ class Bridge(MaiBotPlugin):
         group = (info["group_info"] or {}).get("group_name")
         self.out.append((to, config.get("site_ticket"), group, message["processed_plain_text"]))
         return {"success": True}
+
+    @HookHandler("chat.receive.before_process")
+    async def note(self, message=None, **kwargs):
+        if message["message_id"] == "e-more":
+            self.now = message["message_info"]["additional_config"]["site_ticket"]
+            before = await self.ctx.message.get_by_id("e-all", chat_id=message["session_id"])
+            self.heard_before = before["message_info"]["additional_config"]
+            return {"action": "abort"}
 
     async def heard(self, text, group=None):
         info = {
@@ -202,8 +212,13 @@ async def test_a_gateway_reads_where_an_answer_goes(tmp_path: Path) -> None:
         bot.foresee(reply="hello all")
         assert await bridge.heard("all", group="Tea") is True
         await _until(lambda: len(bridge.out) == 2)
+        assert await bridge.heard("more", group="Tea") is True
+        await _until(lambda: bridge.heard_before)
         assert '"[picture]"' in bot.prompt
         assert '"json"' in bot.prompt
+    assert bridge.now == "T-more"
+    assert "site_ticket" not in bridge.heard_before
+    assert bridge.heard_before["platform_io_target_group_id"] == "g1"
     assert bridge.out == [("u9", "T-hi", None, "hello Zoe"), ("g1", "T-all", "Tea", "hello all")]
 
 

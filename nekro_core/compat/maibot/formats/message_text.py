@@ -3,7 +3,7 @@ name is known."""
 
 from collections.abc import Iterable, Sequence
 
-from nekro_core.chat import Mention, Reply, Segment, plain_text
+from nekro_core.chat import Mention, Reply, Segment, Text, plain_text
 
 
 def message_text(segments: Iterable[Segment]) -> str:
@@ -29,13 +29,16 @@ def mention_text(mention: Mention) -> str:
 
 
 def leading_call(segments: Sequence[Segment], account: str) -> str:
-    """The text at the beginning of a message that only calls the bot: mentions of its account, and
-    the reply. A command may follow it."""
+    """The text at the beginning of a message that only says to whom it is written: mentions of the
+    bot's account, and the mention of the person to whose message it replies, which QQ adds by
+    itself. A command may follow it."""
+    meant = {account}
     lead = []
     for each in segments:
         if isinstance(each, Reply):
-            continue
-        if not (isinstance(each, Mention) and account and each.user_id == account):
+            meant.add(each.sender_id)
+        elif isinstance(each, Mention) and each.user_id and each.user_id in meant:
+            lead.append(each)
+        elif not (isinstance(each, Text) and not each.text.strip()):
             break
-        lead.append(each)
     return message_text(lead)
