@@ -207,7 +207,7 @@ def test_extra_words_join_the_newest_message_of_the_user() -> None:
     assert with_words(messages[1:], "more")[-1] == PromptMessage.of("user", "more")
 
 
-def test_functions_are_described_anew_or_left_out_but_not_added() -> None:
+def test_functions_are_described_anew_or_left_out_or_added_if_they_can_be_called() -> None:
     functions = tuple(
         Function(name=name, description=f"does {name}", parameters={"type": "object"})
         for name in ("a", "b")
@@ -216,5 +216,8 @@ def test_functions_are_described_anew_or_left_out_but_not_added() -> None:
     told = {"type": "function", "function": {"name": "b", "description": "new"}}
     (made,) = changed_functions(functions, before, [told, {"function": {"name": "c"}}, 7])
     assert (made.name, made.description) == ("b", "new")
+    (added,) = changed_functions(functions, before, [{"function": {"name": "c"}}], {"c"})
+    assert (added.name, added.parameters["type"]) == ("c", "object")
+    assert changed_functions((), [], [told], {"b"}) == ()
     assert changed_functions(functions, before, before) == functions
     assert changed_functions(functions, before, None) == functions

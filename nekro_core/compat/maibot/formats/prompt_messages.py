@@ -1,6 +1,6 @@
 """Converts prompts between OpenAI's message dicts, which plugins use, and `PromptMessage`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -16,6 +16,7 @@ from nekro_core.llm.model import (
 from nekro_core.tools.content import AudioContent, ContentError, ImageContent, contents
 
 Role = Literal["system", "user", "assistant", "tool"]
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _ROLES: tuple[Role, ...] = get_args(Role)
 
 
@@ -61,29 +62,38 @@ def function_dicts(functions: Sequence[Function]) -> list[dict[str, Any]]:
 
 
 def changed_functions(
-    functions: Sequence[Function], before: list[dict[str, Any]], now: Any
+    functions: Sequence[Function],
+    before: list[dict[str, Any]],
+    now: Any,
+    callable_names: Container[str] = (),
 ) -> tuple[Function, ...]:
-    """Apply a plugin's changes of function dicts. A function can be left out or described in
-    another way. A function that was not offered is not added, because nothing would carry it
-    out."""
-    if not isinstance(now, list) or now == before:
+    """Apply a plugin's changes of function dicts.
+
+    A function can be left out or described in another way. A function is added only if it is among
+    ``callable_names``: nothing would carry out the calls of another one. If there were no
+    functions, because the model writes code, none are added.
+    """
+    if not functions or not isinstance(now, list) or now == before:
         return tuple(functions)
     known = {each.name: each for each in functions}
-    made = []
+    made: dict[str, Function] = {}
     for each in now:
-        inner = each.get("function", each) if isinstance(each, Mapping) else {}
-        function = known.pop(str(inner.get("name")), None) if isinstance(inner, Mapping) else None
+        inner = each.get("function", each) if isinstance(each, Mapping) else None
+        if not isinstance(inner, Mapping):
+            continue
+        name = str(inner.get("name"))
+        function = known.get(name)
+        if function is None and name in callable_names:
+            function = Function(name=name, description="", parameters=_NO_PARAMETERS)
         if function is None:
             continue
         parameters = inner.get("parameters")
-        made.append(
-            replace(
-                function,
-                description=str(inner.get("description") or function.description),
-                parameters=parameters if isinstance(parameters, Mapping) else function.parameters,
-            )
+        made[name] = replace(
+            function,
+            description=str(inner.get("description") or function.description),
+            parameters=parameters if isinstance(parameters, Mapping) else function.parameters,
         )
-    return tuple(made)
+    return tuple(made.values())
 
 
 def calls_of(given: Any) -> list[FunctionCall] | None:

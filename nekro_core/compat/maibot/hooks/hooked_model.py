@@ -31,7 +31,7 @@ from nekro_core.llm.model import (
 )
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.schema import function_schema
-from nekro_core.tools.tool import Visibility
+from nekro_core.tools.tool import Tool, Visibility
 
 _PLANNER, _PLAN_EVENT = "maisaka.planner.before_request", "on_plan"
 _REPLYER, _REPLYER_MODEL = "maisaka.replyer.before_request", "maisaka.replyer.before_model_request"
@@ -106,7 +106,12 @@ class HookedModel:
 
     async def _plan(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
         shown = ShownPrompt.of(request.messages, self._bot.now(), PLAN_TIME)
-        tools = await self._tools(request, ctx)
+        named = await self._tools(ctx)
+        tools = function_dicts(request.functions) or [
+            shown_tool
+            for tool, shown_tool in named.values()
+            if tool.visibility is Visibility.VISIBLE
+        ]
         about = {
             **await self._session(request, ctx),
             **shown.kwargs(),
@@ -117,7 +122,7 @@ class HookedModel:
         event = await self._hooks.event(_PLAN_EVENT, message, ctx=ctx)
         if event.aborted:
             raise ModelRefused("a plugin stopped the request to the model")
-        functions = changed_functions(request.functions, tools, kwargs["tool_definitions"])
+        functions = changed_functions(request.functions, tools, kwargs["tool_definitions"], named)
         return replace(request, messages=shown.changed(kwargs), functions=functions)
 
     async def _with_extra_prompt(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
@@ -153,15 +158,19 @@ class HookedModel:
             raise ModelRefused("a plugin stopped the request to the model")
         return outcome.kwargs
 
-    async def _tools(self, request: ChatRequest, ctx: AgentCtx | None) -> list[dict[str, Any]]:
-        """The functions of a request. If the model writes code, the request has none, and they are
-        the tools that the code can call."""
+    async def _tools(self, ctx: AgentCtx | None) -> dict[str, tuple[Tool, dict[str, Any]]]:
+        """The tools of a chat and their function dicts, by the names of the functions. They are
+        shown to plugins if the model writes code, because the request then has no functions."""
         registry = self._plugins.registry
-        if request.functions or ctx is None or registry is None:
-            return function_dicts(request.functions)
+        if ctx is None or registry is None:
+            return {}
         offered = await registry.tools_in(ctx)
-        tools = [each.tool for each in offered.named]
-        return [function_schema(each) for each in tools if each.visibility is Visibility.VISIBLE]
+        named = {}
+        for each in offered.named:
+            if each.tool.visibility is not Visibility.HIDDEN:
+                shown = function_schema(each.tool, each.name)
+                named[str(shown["function"]["name"])] = (each.tool, shown)
+        return named
 
     async def _whole_reply(
         self, deltas: AsyncIterator[Delta], ctx: AgentCtx | None
