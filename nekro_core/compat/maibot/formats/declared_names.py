@@ -26,9 +26,15 @@ _ABOUT_DEFAULT = re.compile(
     re.IGNORECASE,
 )
 _OTHER = re.compile(
-    r"目标|对方|被|指定|想要|相手|対象|\b(?:target|other|another|whom|recipient|receiver)",
+    r"目标|对方|被|指定|想要|要\S{1,8}的|相手|対象|\b(?:target|other|another|whom|recipient|receiver)",
     re.IGNORECASE,
 )
+_IN_THIS_CHAT = re.compile(
+    r"(?:当前|本)(?:群|聊天|会话|频道)[^,，。]{0,6}(?:成员|的|内|里|中)"
+    r"|\b(?:of|in) (?:the current|this) (?:chat|group|channel|session|conversation)",
+    re.IGNORECASE,
+)
+"""Words about a person of the current chat: the chat is the current one, and not the person."""
 _CURRENT = re.compile(
     r"当前|本群|此群|本聊天|本会话|所在|发起|请求者|请求人|调用者|提问|询问者|说话人|发言|发送者|发送人"
     r"|触发|自己|本人|現在の|発言者|依頼者"
@@ -52,14 +58,16 @@ def set_by_model(schema: Mapping[str, Any]) -> frozenset[str]:
         if name == "message":
             if each.get("type") != "object":
                 chosen.add(name)
-        elif not _is_current(str(each.get("description") or "")):
+        elif not _is_current(name, str(each.get("description") or "")):
             chosen.add(name)
     return frozenset(chosen)
 
 
-def _is_current(description: str) -> bool:
+def _is_current(name: str, description: str) -> bool:
     clauses = [each for each in _CLAUSE.split(description) if not _ABOUT_DEFAULT.search(each)]
     text = " ".join(clauses)
+    if name == "user_id":
+        text = _IN_THIS_CHAT.sub(" ", text)
     return bool(_CURRENT.search(text)) and not _OTHER.search(text)
 
 
