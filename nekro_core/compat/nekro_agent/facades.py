@@ -201,7 +201,8 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.models": (),
         "nekro_agent.models.db_chat_channel": (
-            f"{_COMPAT}.rows.chats:DBChatChannel",
+            *_of(f"{_COMPAT}.rows.chats", "ChannelStatus DBChatChannel"),
+            f"{_COMPAT}.rows.presets:DefaultPreset",
             f"{_LEGACY_MESSAGE}:ChatType",
         ),
         "nekro_agent.models.db_chat_message": (f"{_COMPAT}.rows.messages:DBChatMessage",),

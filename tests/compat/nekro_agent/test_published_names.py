@@ -1,0 +1,33 @@
+"""Plugins that use the less common names of nekro-agent, each in a conversation."""
+
+from nekro_core.policy.permissions import CommandSettings
+from tests.compat.nekro_agent.conftest import OpenBot
+
+
+async def test_people_and_groups_have_numbers_and_the_operator_is_number_1(
+    bot_with: OpenBot,
+) -> None:
+    async with bot_with("relations") as bot:
+        group = bot.chat("group_7")
+        assert await group.ask("hello", reply="hi", by="Ann") == ["hi"]
+        assert await group.say("/people") == ["['Ann', 'Lin'] ['Lin'] 3"]
+        assert await bot.chat("group_8").say("/groups") == ["2 8"]
+
+
+async def test_the_bots_own_preset_is_told_from_others(bot_with: OpenBot) -> None:
+    async with bot_with("relations") as bot:
+        chat = bot.chat()
+        assert await chat.say("/identity") == ["默认 未变 []"]
+        assert await chat.say("/identity Pirate") == ["1 已变 ['Pirate']"]
+        assert await chat.say("/identity") == ["1 未变 ['Pirate']"]
+
+
+async def test_a_chat_that_is_observed_gets_no_answers(bot_with: OpenBot) -> None:
+    settings = {"nekro_command": CommandSettings(super_users=frozenset({"test:lin"}))}
+    async with bot_with("relations", settings=settings) as bot:
+        chat = bot.chat("group_7")
+        assert await chat.say("/watch") == ["1 observed"]
+        assert await chat.say("hello") == []
+        assert await chat.say("/speak") == ["observe active"]
+        assert await chat.ask("hello", reply="hi") == ["hi"]
+        assert "hello" in bot.prompt
