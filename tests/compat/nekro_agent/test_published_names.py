@@ -1,5 +1,6 @@
 """Plugins that use the less common names of nekro-agent, each in a conversation."""
 
+from nekro_core.chat import Mention, Text
 from nekro_core.policy.permissions import CommandSettings
 from tests.compat.nekro_agent.conftest import OpenBot
 
@@ -12,6 +13,16 @@ async def test_people_and_groups_have_numbers_and_the_operator_is_number_1(
         assert await group.ask("hello", reply="hi", by="Ann") == ["hi"]
         assert await group.say("/people") == ["['Ann', 'Lin'] ['Lin'] 3"]
         assert await bot.chat("group_8").say("/groups") == ["2 8"]
+
+
+async def test_an_answer_mentions_the_person_and_says_the_groups_name(bot_with: OpenBot) -> None:
+    async with bot_with("relations") as bot:
+        group = bot.chat("group_7", name="茶馆")
+        await group.say("/where")
+        assert group.sent[0].segments == (Mention("lin", "Lin"), Text(" 茶馆, 茶馆"))
+        private = bot.chat()
+        await private.say("/where")
+        assert private.sent[0].segments[1] == Text(" Lin, lin")
 
 
 async def test_the_bots_own_preset_is_told_from_others(bot_with: OpenBot) -> None:

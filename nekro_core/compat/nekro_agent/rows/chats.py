@@ -96,7 +96,7 @@ class DBChatChannel(Row):
             adapter_key=host.adapter_of(key),
             channel_id=f"{key.kind.value}_{key.native_id}",
             channel_type=key.kind.value,
-            channel_name=extra.get("channel_name") or key.native_id,
+            channel_name=extra.get("channel_name") or _name(host, key),
             is_active=extra.get("is_active", True),
             observe_mode=extra.get("observe_mode", False),
             preset_id=extra.get("preset_id"),
@@ -181,6 +181,12 @@ class DBChatChannel(Row):
         facts = {name: getattr(self, name) for name in _IN_FILE}
         began = facts["conversation_start_time"]
         facts["conversation_start_time"] = began.isoformat() if began else None
-        if facts["channel_name"] == self.platform_channel_id:
+        host, key = current_host(), ChatKey.parse(self.chat_key)
+        if facts["channel_name"] == _name(host, key):
             facts["channel_name"] = ""
-        current_host().extra_chats.put(str(ChatKey.parse(self.chat_key)), facts)
+        host.extra_chats.put(str(key), facts)
+
+
+def _name(host: NekroAgentHost, key: ChatKey) -> str:
+    """The chat's name on its platform; its id if the name is not known."""
+    return host.store.chats.name(key) or key.native_id

@@ -58,6 +58,14 @@ async def list_groups(context: CommandExecutionContext) -> CommandResponse:
     return CmdCtl.failed("5")
 
 
+@plugin.mount_command("where", "在哪")
+async def where(context: CommandExecutionContext) -> CommandResponse:
+    row = await DBChatChannel.get_channel(chat_key=context.chat_key)
+    names = f"{context.ctx.channel_name}, {row.channel_name}"
+    me = context.ctx.from_platform_userid
+    return CmdCtl.success(f"[@id:{me};nickname:{context.username}@] {names}")
+
+
 @plugin.mount_command("identity", "人设")
 async def identity(context: CommandExecutionContext, name: str = "") -> CommandResponse:
     channel = await DBChatChannel.get_or_none(chat_key=context.chat_key)
