@@ -39,13 +39,16 @@ _ONEBOT_UTIL = _of(f"{_COMPAT}.onebot", "get_user_avatar get_user_group_card_nam
 _SEND_SEGMENTS = (
     f"{_LEGACY_MESSAGE}:ChatType",
     *_of(
-        f"{_COMPAT}.platform",
+        f"{_COMPAT}.platform_values",
         "PlatformAtSegment PlatformChannel PlatformSendRequest PlatformSendResponse "
         "PlatformSendSegment PlatformSendSegmentType",
     ),
 )
 _VECTOR_CLIENT = _of(f"{_VECTORS}.functions", "get_qdrant_client get_qdrant_config")
-_PLATFORM_NAMES = ("PlatformUser", "LegacyAdapter as BaseAdapter")
+_PLATFORM_NAMES = (
+    f"{_COMPAT}.platform_values:PlatformUser",
+    f"{_COMPAT}.platform:LegacyAdapter as BaseAdapter",
+)
 _AGENT_SEGMENTS = _of(_SEGMENTS, "AgentMessageSegment AgentMessageSegmentType MessageContent")
 _CHAT_MESSAGE = (
     "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage as ChatMessage",
@@ -212,7 +215,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.models.db_user": (f"{_COMPAT}.rows.users:DBUser",),
         "nekro_agent.adapters": (),
         "nekro_agent.adapters.interface": (
-            *(f"{_COMPAT}.platform:{name}" for name in _PLATFORM_NAMES),
+            *_PLATFORM_NAMES,
             *_SEND_SEGMENTS,
         ),
         "nekro_agent.adapters.interface.base": (
@@ -220,7 +223,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.adapters.interface.schemas": (),
         "nekro_agent.adapters.interface.schemas.platform": (
-            f"{_COMPAT}.platform:PlatformUser",
+            f"{_COMPAT}.platform_values:PlatformUser",
             *_SEND_SEGMENTS,
         ),
         "nekro_agent.adapters.onebot_v11": (),

@@ -1,6 +1,6 @@
 """Plugins that use the less common names of nekro-agent, each in a conversation."""
 
-from nekro_core.chat import Mention, Text
+from nekro_core.chat import File, Mention, Text
 from nekro_core.policy.permissions import CommandSettings
 from tests.compat.nekro_agent.conftest import OpenBot
 
@@ -42,3 +42,15 @@ async def test_a_chat_that_is_observed_gets_no_answers(bot_with: OpenBot) -> Non
         assert await chat.say("/speak") == ["observe active"]
         assert await chat.ask("hello", reply="hi") == ["hi"]
         assert "hello" in bot.prompt
+
+
+async def test_a_plugin_sends_through_the_adapter_of_the_chat(bot_with: OpenBot) -> None:
+    async with bot_with("herald") as bot:
+        chat = bot.chat("group_7", name="茶馆")
+        await chat.say("/announce dinner")
+        announced, note, answer = chat.sent
+        assert announced.segments == (Mention("lin", "Lin"), Text(" dinner"))
+        assert isinstance(note.segments[0], File)
+        assert answer.segments == (Text("Lin 茶馆"),)
+        (refused,) = await chat.say("/announce dinner chat_key:nowhere")
+        assert refused.startswith("失败: ")
