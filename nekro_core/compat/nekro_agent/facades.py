@@ -35,7 +35,16 @@ _SIGNAL = (f"{_AUTHORING}.declarations:MsgSignal",)
 _CORE_CONFIG = (*_of(f"{_COMPAT}.core", "CoreConfig config"), f"{_MODELS}.groups:ModelConfigGroup")
 _LOGGERS = _of(f"{_COMPAT}.core", "get_sub_logger logger")
 _MATCHERS = _of(f"{_COMPAT}.onebot", "command_guard finish_with on_command reset_command_guard")
-_ONEBOT_UTIL = _of(f"{_COMPAT}.onebot", "get_user_avatar get_user_group_card_name get_user_name")
+_ONEBOT_UTIL = _of(
+    f"{_COMPAT}.onebot",
+    "get_chat_info get_chat_info_old get_user_avatar get_user_group_card_name get_user_name",
+)
+_RUN_CODE = (f"{_COMPAT}.limited_run_code:limited_run_code",)
+_MESSAGE_SERVICE = f"{_COMPAT}.message_service:message_service"
+_CHAT_SERVICES = (
+    f"{_MESSAGE_SERVICE} as chat_service",
+    f"{_MESSAGE_SERVICE} as universal_chat_service",
+)
 _SEND_SEGMENTS = (
     f"{_LEGACY_MESSAGE}:ChatType",
     *_of(
@@ -157,6 +166,13 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.services.agent.creator": _of(
             f"{_MODELS}.messages", "ContentSegment OpenAIChatMessage"
         ),
+        "nekro_agent.services.agent.resolver": _of(
+            f"{_COMPAT}.limited_run_code", "ParsedCodeRunData parse_chat_response"
+        ),
+        "nekro_agent.services.agent.run_agent": _RUN_CODE,
+        "nekro_agent.services.chat": _CHAT_SERVICES,
+        "nekro_agent.services.chat.universal_chat_service": _CHAT_SERVICES,
+        "nekro_agent.services.config_service": (f"{_COMPAT}.settings_services:ConfigService",),
         "nekro_agent.services.agent.openai": _of(
             f"{_MODELS}.functions",
             "OpenAIResponse gen_openai_chat_response gen_openai_embeddings",
@@ -187,6 +203,18 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.services.plugin.collector": _of(
             f"{_COMPAT}.core", "PluginCollector plugin_collector"
         ),
+        "nekro_agent.services.plugin.manager": (f"{_COMPAT}.settings_services:save_plugin_config",),
+        "nekro_agent.services.sandbox": (),
+        "nekro_agent.services.sandbox.executor": _RUN_CODE,
+        "nekro_agent.services.sandbox.runner": _RUN_CODE,
+        "nekro_agent.services.user": (),
+        "nekro_agent.services.user.deps": _of(
+            f"{_COMPAT}.web_users",
+            "get_current_active_user get_current_super_user get_current_user",
+        ),
+        "nekro_agent.services.user.perm": _of(
+            f"{_COMPAT}.web_users", "Role check_role require_role"
+        ),
         "nekro_agent.services.plugin.packages": (
             "nekro_core.plugins.host.dynamic_import:dynamic_import_pkg",
         ),
@@ -209,7 +237,9 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{_LEGACY_MESSAGE}:ChatType",
         ),
         "nekro_agent.models.db_chat_message": (f"{_COMPAT}.rows.messages:DBChatMessage",),
-        "nekro_agent.models.db_exec_code": (f"{_COMPAT}.rows.plugin_data:DBExecCode",),
+        "nekro_agent.models.db_exec_code": _of(
+            f"{_COMPAT}.rows.plugin_data", "DBExecCode ExecStopType"
+        ),
         "nekro_agent.models.db_plugin_data": (f"{_COMPAT}.rows.plugin_data:DBPluginData",),
         "nekro_agent.models.db_preset": (f"{_COMPAT}.rows.presets:DBPreset",),
         "nekro_agent.models.db_user": (f"{_COMPAT}.rows.users:DBUser",),
@@ -247,6 +277,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.file_utils": (
             "nekro_core.plugins.authoring.files:BoxFileSystem as FileSystem",
         ),
+        "nekro_agent.tools.image_utils": (f"{_COMPAT}.tools.image_utils",),
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
         # The bot's vector store with the names of Qdrant's client. If the real package is

@@ -12,6 +12,7 @@ from types import ModuleType
 from loguru import logger
 
 from nekro_core.compat.nekro_agent.facades import FACADES
+from nekro_core.compat.nekro_agent.refused import REFUSED
 
 Table = Mapping[str, Sequence[str]]
 
@@ -34,19 +35,12 @@ class Facade(ModuleType):
         inner = f"{self.__name__}.{name}"
         # ``from nekro_agent.api import message`` calls ``__getattr__`` before Python looks for a
         # module of this name.
-        if inner in offers.table:
+        if inner in offers.table or inner in REFUSED:
             return importlib.import_module(inner)
-        if self.__name__ not in offers.table:
-            value = self.__dict__[name] = offers.anywhere(self.__name__, name)
-            return value
-        offered = sorted(each for each in vars(self) if not each.startswith("_"))
-        where = offers.where(name)
-        hint = f"import it from {where}" if where else "see nekro_core.api for what plugins can use"
-        raise ImportError(
-            f"{self.__name__} has no {name!r} here. It offers {', '.join(offered) or 'nothing'}; "
-            f"{hint}",
-            name=self.__name__,
-        )
+        if remedy := REFUSED.get(f"{self.__name__}:{name}"):
+            raise ImportError(f"{self.__name__} has no {name!r} here: {remedy}", name=self.__name__)
+        value = self.__dict__[name] = offers.anywhere(self.__name__, name)
+        return value
 
     def __setattr__(self, name: str, value: object) -> None:
         # When the module ``nekro_agent.core.config`` is imported, Python sets it as the attribute
@@ -90,17 +84,29 @@ class _Offers:
         return self._index.get(name, "")
 
     def anywhere(self, module: str, name: str) -> object:
-        """Find an object by its name in all facades. ``module`` is the imported module, which is
-        not in the table. Raises `ImportError`."""
+        """Find an object by its name in all facades. ``module`` is the imported module, which does
+        not offer the name, or is not in the table: plugins import names from modules that only use
+        them too. Raises `ImportError`."""
         where = self.where(name)
-        if not where:
-            raise ImportError(
-                f"{module} is not offered here, and no other module has {name!r}; "
-                f"{_near(module, self.table)}",
-                name=module,
-            )
-        logger.info("{} is not offered here: {} is imported from {}", module, name, where)
-        return dict(self.of(where))[name]
+        if where:
+            logger.info("{} does not offer {}: it is imported from {}", module, name, where)
+            return dict(self.of(where))[name]
+        if module not in self.table:
+            said = f"{module} is not offered here, and no other module has {name!r}"
+            raise ImportError(f"{said}; {_near(module, self.table)}", name=module)
+        offered = ", ".join(sorted(each for each, _ in self.of(module)))
+        raise ImportError(
+            f"{module} has no {name!r} here, and no other module has it. It offers "
+            f"{offered or 'nothing'}; see nekro_core.api for what plugins can use",
+            name=module,
+        )
+
+
+def _refused(module: str) -> str:
+    """The entry of `REFUSED` for a module or a package around it; empty if there is none."""
+    while module and module not in REFUSED:
+        module = module.rpartition(".")[0]
+    return module
 
 
 def _near(module: str, table: Table) -> str:
@@ -136,8 +142,10 @@ class _FacadeFinder(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         """See `MetaPathFinder`."""
         del path, target
+        if refused := _refused(fullname):
+            raise ModuleNotFoundError(f"{refused} is not here: {REFUSED[refused]}", name=fullname)
         if fullname in self._table:
-            inner = any(name.startswith(f"{fullname}.") for name in self._table)
+            inner = any(name.startswith(f"{fullname}.") for name in (*self._table, *REFUSED))
             return ModuleSpec(
                 fullname, self, origin="nekro_core.compat.nekro_agent", is_package=inner
             )

@@ -8,6 +8,7 @@ import pytest
 from nekro_core.api import message, plugin, schemas
 from nekro_core.compat.nekro_agent.facades import FACADES
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.refused import REFUSED
 
 
 def facades() -> list[str]:
@@ -52,11 +53,33 @@ def test_the_error_for_a_missing_name_of_a_package_lists_the_names() -> None:
         from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - this form is tested
 
 
-def test_the_error_for_a_missing_name_names_its_module() -> None:
-    with install_facades(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
-        from nekro_agent.api.plugin import (  # noqa: PLC0415 - this form is tested
-            DBChatMessage,  # noqa: F401
+def test_a_module_has_the_names_of_other_modules_too() -> None:
+    with install_facades():
+        from nekro_agent.services.plugin.base import (  # noqa: PLC0415 - this form is tested
+            AgentCtx,
+            DBChatMessage,
         )
+
+        assert AgentCtx is importlib.import_module("nekro_agent.api.schemas").AgentCtx
+        models = importlib.import_module("nekro_agent.models.db_chat_message")
+        assert DBChatMessage is models.DBChatMessage
+
+
+@pytest.mark.parametrize("entry", REFUSED)
+def test_the_error_for_a_refused_name_says_what_to_use_instead(entry: str) -> None:
+    module, _, name = entry.partition(":")
+    lines = [f"from {module} import {name or 'anything'}"]
+    if not name:
+        lines += [f"import {module}", f"from {module}.core.bot import get_bot"]
+    for line in lines:
+        with install_facades(), pytest.raises(ImportError) as refused:
+            exec(line)
+        assert REFUSED[entry] in str(refused.value)
+
+
+def test_a_refused_module_cannot_be_imported_from_its_package() -> None:
+    with install_facades(), pytest.raises(ImportError, match="forward_message"):
+        from nekro_agent.adapters import discord  # noqa: F401, PLC0415 - this form is tested
 
 
 def test_the_error_for_a_missing_module_lists_its_neighbours() -> None:

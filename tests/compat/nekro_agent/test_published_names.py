@@ -54,3 +54,34 @@ async def test_a_plugin_sends_through_the_adapter_of_the_chat(bot_with: OpenBot)
         assert answer.segments == (Text("Lin 茶馆"),)
         (refused,) = await chat.say("/announce dinner chat_key:nowhere")
         assert refused.startswith("失败: ")
+
+
+async def test_a_plugin_runs_code_in_the_box_of_the_chat(bot_with: OpenBot) -> None:
+    async with bot_with("code_lab") as bot:
+        chat = bot.chat("group_7")
+        assert await chat.say("/exec print(6 * 7)") == ["[NORMAL False] 42"]
+        assert await chat.say("/exec who_asks()") == ["[NORMAL False] Lin in group_7"]
+        assert await chat.say("/exec open('n.txt', 'w').write('kept')") == ["[NORMAL False]"]
+        await chat.ask("read it", code="send_channel_message(open('n.txt').read())")
+        assert chat.texts[-1] == "kept"
+        assert await chat.say("/exec print(look_up())") == ["[AGENT False] it is 42"]
+        (long,) = await chat.say("/exec print('x' * 100)")
+        assert long.startswith("[NORMAL True] xxx")
+        assert len(long) < 60
+        (wrong,) = await chat.say("/exec 1 /")
+        assert wrong.startswith("[ERROR ")
+        sent = await chat.say("/exec send_channel_message('from code')")
+        assert sent[0] == "from code"
+
+
+async def test_code_that_waits_for_a_tool_cannot_run_more_code(bot_with: OpenBot) -> None:
+    async with bot_with("code_lab") as bot:
+        chat = bot.chat()
+        said = await chat.ask(
+            "run it",
+            code="try:\n    run_inside('print(1)')\nexcept Exception as e:\n"
+            "    send_channel_message(str(e))",
+        )
+        assert "one piece of code at a time" in said[0]
+        parsed = await chat.say("/parse Here: ```python\nprint(1)\n```\nbye")
+        assert parsed == ["code: 'print(1)\\n'"]

@@ -1,0 +1,133 @@
+"""Runs code of plugins in the boxes of chats."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+
+from nekro_core.agent.prompt.transcript import media_of
+from nekro_core.agent.turn.boxes import LAST_WORDS_S
+from nekro_core.agent.turn.run_calls import RunCalls, guest_functions
+from nekro_core.agent.turn.services import TurnServices
+from nekro_core.chat import ChatKey
+from nekro_core.llm.model import Part, TextPart
+from nekro_core.sandbox.box import (
+    Answer,
+    BackendUnavailable,
+    Box,
+    BoxLost,
+    GuestCall,
+    RunResult,
+    StopReason,
+)
+from nekro_core.tools.outcome import ToolFailure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """The person for whom code runs, and the message that asks. All may be empty."""
+
+    user_id: str = ""
+    user_name: str = ""
+    message_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginRun:
+    """A run that has ended. ``observed`` is what its tools have for the model to see, by the names
+    of these tools."""
+
+    result: RunResult
+    observed: Sequence[tuple[str, Sequence[Part]]] = ()
+
+    @property
+    def output(self) -> str:
+        """What the code printed, what ended it, and the words of ``observed``."""
+        seen = [
+            part.text for _, parts in self.observed for part in parts if isinstance(part, TextPart)
+        ]
+        texts = (self.result.output.rstrip(), self.result.error.rstrip(), *seen)
+        return "\n".join(filter(None, texts))
+
+    @property
+    def has_media(self) -> bool:
+        """Whether ``observed`` has more than words."""
+        return any(not isinstance(part, TextPart) for _, parts in self.observed for part in parts)
+
+
+class ChatCodeRunner:
+    """Runs code as a model's reply would run, in the same box, with the same tools and limits. The
+    code gets its own variables. A turn that runs code in this box at the same time is waited for.
+    """
+
+    def __init__(self, services: TurnServices) -> None:
+        self._services = services
+
+    async def run(self, chat: ChatKey, code: str, asker: Asker) -> PluginRun:
+        """Run code, and store the run with its calls. Raises `ToolFailure` if there is no box, and
+        `StoreUnavailable`."""
+        services, boxes = self._services, self._services.boxes
+        if boxes.unavailable:
+            raise ToolFailure(f"no code can run here: {boxes.unavailable}")
+        try:
+            chat_box = await boxes.open(chat)
+        except (BackendUnavailable, BoxLost) as error:
+            raise ToolFailure(f"no code can run in {chat}: {error}") from error
+        try:
+            records = await services.store.messages.newest(chat, services.settings.prompt.history)
+            await chat_box.put_uploads([media for record in records for media in media_of(record)])
+            return await self._run(chat, code, asker, chat_box.box)
+        except BoxLost as error:
+            raise ToolFailure(f"the box of {chat} was lost: {error}") from error
+        finally:
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                await boxes.close(chat, chat_box, changed=True)
+
+    async def _run(self, chat: ChatKey, code: str, asker: Asker, box: Box) -> PluginRun:
+        services, runs, run_id = self._services, self._services.store.runs, uuid.uuid4().hex
+        ctx = services.plugins.context_for(
+            chat,
+            user_id=asker.user_id,
+            user_name=asker.user_name,
+            message_id=asker.message_id,
+            run_id=run_id,
+            box=box,
+        )
+        tools = await services.plugins.tools_in(ctx)
+        calls = RunCalls(
+            tools,
+            ctx,
+            note=partial(services.inbox.note, chat, run_id=run_id),
+            clock=services.clock,
+            wall=services.wall,
+        )
+
+        async def answer(call: GuestCall) -> Answer:
+            return calls.code_answer(call.name, await calls.call(call))
+
+        await runs.begin(run_id, chat, code=code)
+        result = RunResult(stop=StopReason.CANCELLED)
+        try:
+            functions = tools.once(guest_functions)
+            run = await box.start_run(functions, answer, services.run_limits)
+            try:
+                await run.feed(code, 1)
+                result = await run.finish()
+            except BaseException:
+                with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                    await run.cancel()
+                raise
+        finally:
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                if unsaved := calls.take_unsaved():
+                    await runs.add_calls(run_id, unsaved)
+                await runs.end(
+                    run_id,
+                    output=result.output,
+                    stop=result.stop.value,
+                    error=result.error,
+                    seconds=result.seconds,
+                )
+        return PluginRun(result=result, observed=tuple(calls.observed))
