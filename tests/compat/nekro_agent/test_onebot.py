@@ -41,6 +41,16 @@ async def test_legacy_commands_answer_only_super_users(whole: WholeBot) -> None:
     await whole.logged("messages of Nekro")
 
 
+async def test_a_matcher_finds_the_chat_of_its_event(whole: WholeBot) -> None:
+    group = whole.group()
+    assert await whole.ask(group, "hello")
+    await whole.peer.say_in_group(group, 10002, "/mod_where")
+    chat = f"onebot_v11-group_{group} group group {group}"
+    assert (await whole.answers(group, 2))[1] == f"name of 10002: {chat}"
+    await whole.peer.say_in_private(10002, "/mod_where")
+    await whole.peer.until(lambda: "onebot_v11-private_10002 private" in whole.peer.sends[-1].text)
+
+
 async def test_what_a_blocking_matcher_answers_is_answered_once(whole: WholeBot) -> None:
     group = whole.group()
     await whole.peer.say_in_group(group, 10002, "/r 3d6", at_me=True)

@@ -1,8 +1,16 @@
 """Plugins that use the less common names of nekro-agent, each in a conversation."""
 
+import base64
+import io
+import random
+
+import pytest
+from fastapi import FastAPI
+from PIL import Image
+
 from nekro_core.chat import File, Mention, Text
 from nekro_core.policy.permissions import CommandSettings
-from tests.compat.nekro_agent.conftest import OpenBot
+from tests.compat.nekro_agent.conftest import OpenBot, visitor
 
 
 async def test_people_and_groups_have_numbers_and_the_operator_is_number_1(
@@ -85,3 +93,62 @@ async def test_code_that_waits_for_a_tool_cannot_run_more_code(bot_with: OpenBot
         assert "one piece of code at a time" in said[0]
         parsed = await chat.say("/parse Here: ```python\nprint(1)\n```\nbye")
         assert parsed == ["code: 'print(1)\\n'"]
+
+
+async def test_the_pages_of_a_plugin_know_the_operator(bot_with: OpenBot) -> None:
+    async with bot_with("admin_panel") as bot, visitor(bot.app.operator.pages) as visits:
+        own = "/keeper.admin_panel"
+        assert (await visits.get(f"{own}/")).json() == {"page": "panel"}
+        assert (await visits.get(f"{own}/api/me")).json() == {"id": 1, "name": "admin"}
+        changed = await visits.post(f"{own}/api/things/7", json={"title": "tea"})
+        assert changed.json() == {"number": 7, "title": "tea"}
+        assert (await visits.post(f"{own}/api/things/x", json={})).status_code == 422
+        assert (await visits.get(f"{own}/api/forgotten")).status_code == 403
+        assert (await visits.get(f"{own}/guarded")).json() == {"ok": True}
+
+
+async def test_nobody_is_logged_in_at_a_server_of_a_plugins_own(bot_with: OpenBot) -> None:
+    async with bot_with("admin_panel") as bot:
+        server = FastAPI()
+        server.include_router(bot.module.build_router())
+        async with visitor(server) as visits:
+            assert (await visits.get("/")).json() == {"page": "panel"}
+            for path in ("/api/me", "/guarded"):
+                refused = await visits.get(path)
+                assert refused.status_code == 401
+                assert "mount_router" in refused.json()["detail"]
+            assert (await visits.get("/guarded?key=secret")).json() == {"ok": True}
+
+
+async def test_a_plugin_changes_its_settings_by_its_key(bot_with: OpenBot) -> None:
+    async with bot_with("admin_panel") as bot:
+        chat = bot.chat()
+        (said,) = await chat.say("/panel_set MODEL large")
+        assert said.startswith(
+            "True large 3 False MODEL: a plugin can only read the bot's settings"
+        )
+        assert (await chat.say("/panel_set LIMIT 9"))[0].startswith("True large 9 False ")
+        assert "LIMIT: 9" in (bot.plugin.get_plugin_data_dir() / "config.yaml").read_text()
+        (refused,) = await chat.say("/panel_set LIMIT 0")
+        assert refused.startswith("失败: LIMIT: '0' is not allowed")
+        (refused,) = await chat.say("/panel_set SIZE 1")
+        assert refused == "失败: there is no setting 'SIZE'; there are MODEL, LIMIT"
+        assert bot.module.config.LIMIT == 9
+
+
+async def test_a_picture_is_made_to_fit_a_number_of_bytes(bot_with: OpenBot) -> None:
+    async with bot_with("admin_panel") as bot:
+        noise = random.Random(1).randbytes(3 * 300 * 300)
+        picture = io.BytesIO()
+        Image.frombytes("RGB", (300, 300), noise).save(picture, "PNG")
+        large = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}"
+        with bot.plugin.acting():
+            small = await bot.module.smaller(large, 60_000)
+            assert await bot.module.smaller(small, 60_000) == small
+            with pytest.raises(ValueError, match="expected data:image"):
+                await bot.module.smaller("https://a.example/x.png", 60_000)
+            with pytest.raises(ValueError, match="no usable picture"):
+                await bot.module.smaller("data:image/png;base64,AAAA", 1)
+        head, _, data = small.partition(",")
+        assert head in {"data:image/png;base64", "data:image/jpeg;base64"}
+        assert len(base64.b64decode(data)) <= 60_000
