@@ -160,6 +160,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.schemas.agent_message": _AGENT_SEGMENTS,
         "nekro_agent.schemas.chat_message": _CHAT_MESSAGE,
         "nekro_agent.schemas.i18n": _I18N,
+        "nekro_agent.schemas.message": (f"{_COMPAT}.web_users:Ret",),
         "nekro_agent.schemas.signal": _SIGNAL,
         "nekro_agent.services": (),
         "nekro_agent.services.agent": (),

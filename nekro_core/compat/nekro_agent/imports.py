@@ -1,5 +1,6 @@
 """Makes facades importable while a bot runs. A facade is a module with a name of nekro-agent."""
 
+import dis
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from loguru import logger
 
@@ -15,13 +16,17 @@ from nekro_core.compat.nekro_agent.facades import FACADES
 from nekro_core.compat.nekro_agent.refused import REFUSED
 
 Table = Mapping[str, Sequence[str]]
+_IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+_IMPORTLIB = "importlib._bootstrap"
+"""It looks up the names of ``from package import name`` before the statement does."""
 
 
 class Facade(ModuleType):
     """A module with a name of nekro-agent that re-exports objects of nekro-core.
 
-    A missing name raises an `ImportError` whose text says what to do. With an `AttributeError`,
-    ``from ... import`` would drop the text.
+    A missing name raises an error whose text says what to do: an `ImportError` in an import, since
+    ``from ... import`` would drop the text of an `AttributeError`; else an `AttributeError`, which
+    `hasattr` and `getattr` expect.
     """
 
     def __init__(self, name: str, offers: "_Offers") -> None:
@@ -31,6 +36,15 @@ class Facade(ModuleType):
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
+        try:
+            return self._find(name)
+        except ImportError as error:
+            if _is_import(sys._getframe(1)):  # noqa: SLF001 - there is no other way to know
+                raise
+            raise AttributeError(str(error), name=name, obj=self) from None
+
+    def _find(self, name: str) -> object:
+        """Find a module below this one, or a name that another facade offers."""
         offers: _Offers = self.__dict__["_offers"]
         inner = f"{self.__name__}.{name}"
         # ``from nekro_agent.api import message`` calls ``__getattr__`` before Python looks for a
@@ -49,6 +63,12 @@ class Facade(ModuleType):
         if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
             return
         super().__setattr__(name, value)
+
+
+def _is_import(caller: FrameType) -> bool:
+    """Whether this code looks up a name for an import statement."""
+    instruction = caller.f_code.co_code[caller.f_lasti]
+    return instruction == _IMPORT_FROM or caller.f_globals.get("__name__") == _IMPORTLIB
 
 
 class _Offers:

@@ -69,6 +69,11 @@ REFUSED: Mapping[str, str] = MappingProxyType(
             "a chat has named boxes instead of a workspace: ctx.sandbox_tool"
         ),
         "nekro_agent.routers": _PAGES,
+        "nekro_agent.schemas.errors": "a route answers an error with fastapi.HTTPException",
+        "nekro_agent.schemas.trigger_audit": (
+            "wake the agent of a chat with push_system(..., trigger_agent=True) of "
+            "nekro_agent.api.message"
+        ),
         "nekro_agent.services.agent.run_agent:run_agent": (
             "wake the agent of a chat with push_system(..., trigger_agent=True) of "
             "nekro_agent.api.message"
@@ -77,10 +82,17 @@ REFUSED: Mapping[str, str] = MappingProxyType(
             "the bot's own prompts have another form; make messages with "
             "OpenAIChatMessage.from_text, or from_template with a template of Jinja"
         ),
+        "nekro_agent.services.config_resolver": (
+            "the settings are the same for all chats: nekro_agent.core.config.config"
+        ),
         "nekro_agent.services.config_service:UnifiedConfigService": _SETTINGS,
         "nekro_agent.services.extension": _EXTENSIONS,
         "nekro_agent.services.festival_service": _TIMERS,
         "nekro_agent.services.mcp": "the operator names MCP servers in data/mcp.json",
+        "nekro_agent.services.notice_service": (
+            "notices are read already; @plugin.mount_on_user_message() gets them too, and so does "
+            "nonebot.on_notice"
+        ),
         "nekro_agent.services.plugin.manager:disable_plugin": _SWITCHES,
         "nekro_agent.services.plugin.manager:enable_plugin": _SWITCHES,
         "nekro_agent.services.plugin.manager:get_all_ext_meta_data": (

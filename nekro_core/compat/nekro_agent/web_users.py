@@ -1,4 +1,4 @@
-"""Who asks for a page of a plugin: dependencies and checks for FastAPI routes.
+"""For FastAPI routes of plugins: who asks for a page, and the form of an answer.
 
 The bot's web server asks for a login before every page of a plugin. So whoever asks is the
 operator.
@@ -8,15 +8,17 @@ import inspect
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 
 from fastapi import HTTPException
+from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from nekro_core.compat.nekro_agent.rows.users import DBUser
 from nekro_core.plugins.authoring.web import PAGE_OF
 
 __all__ = [
+    "Ret",
     "Role",
     "check_role",
     "get_current_active_user",
@@ -74,3 +76,27 @@ def require_role(role: Role) -> Callable[[Callable[..., Any]], Callable[..., Awa
         return checked
 
     return decorate
+
+
+class Ret(BaseModel):
+    """An answer of a route. ``code`` is 200 for success, 400 for a wrong request and 500 for an
+    error."""
+
+    code: int
+    msg: str = ""
+    data: Any = None
+
+    @classmethod
+    def success(cls, msg: str = "", data: Any = None) -> Self:
+        """Say that it is done."""
+        return cls(code=200, msg=msg, data=data)
+
+    @classmethod
+    def fail(cls, msg: str = "", data: Any = None) -> Self:
+        """Say what is wrong with the request."""
+        return cls(code=400, msg=msg, data=data)
+
+    @classmethod
+    def error(cls, msg: str = "", data: Any = None) -> Self:
+        """Say that the plugin could not do it."""
+        return cls(code=500, msg=msg, data=data)

@@ -77,6 +77,19 @@ def test_the_error_for_a_refused_name_says_what_to_use_instead(entry: str) -> No
         assert REFUSED[entry] in str(refused.value)
 
 
+def test_a_plugin_can_ask_whether_a_module_has_a_name() -> None:
+    with install_facades():
+        core = importlib.import_module("nekro_agent.api.core")
+        assert hasattr(core, "get_qdrant_client")
+        assert not hasattr(core, "get_weather")
+        assert getattr(core, "get_weather", None) is None
+        with pytest.raises(AttributeError, match="'get_weather' here, and no other module has it"):
+            _ = core.get_weather
+        agent = importlib.import_module("nekro_agent.services.agent.run_agent")
+        assert not hasattr(agent, "run_agent")
+        assert not hasattr(importlib.import_module("nekro_agent.adapters"), "discord")
+
+
 def test_a_refused_module_cannot_be_imported_from_its_package() -> None:
     with install_facades(), pytest.raises(ImportError, match="forward_message"):
         from nekro_agent.adapters import discord  # noqa: F401, PLC0415 - this form is tested
@@ -98,8 +111,12 @@ def test_an_unlisted_module_has_the_names_of_all_facades() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.services.plugin.of_another_version")
         assert issubclass(theirs.NekroPlugin, plugin.NekroPlugin)
-        with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
+        with pytest.raises(AttributeError, match="no other module has 'Nonsense'"):
             _ = theirs.Nonsense
+        with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
+            from nekro_agent.services.plugin.of_another_version import (  # noqa: PLC0415
+                Nonsense,  # noqa: F401
+            )
 
 
 @pytest.mark.parametrize("name", ["config", "logger"])

@@ -103,6 +103,8 @@ async def test_the_pages_of_a_plugin_know_the_operator(bot_with: OpenBot) -> Non
         changed = await visits.post(f"{own}/api/things/7", json={"title": "tea"})
         assert changed.json() == {"number": 7, "title": "tea"}
         assert (await visits.post(f"{own}/api/things/x", json={})).status_code == 422
+        state = await visits.get(f"{own}/api/state")
+        assert state.json() == {"code": 200, "msg": "ok", "data": {"limit": 3}}
         assert (await visits.get(f"{own}/api/forgotten")).status_code == 403
         assert (await visits.get(f"{own}/guarded")).json() == {"ok": True}
 

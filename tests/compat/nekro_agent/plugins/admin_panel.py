@@ -15,6 +15,7 @@ from nekro_agent.api.plugin import (
     NekroPlugin,
 )
 from nekro_agent.core.config import config as core_config
+from nekro_agent.schemas.message import Ret
 from nekro_agent.services.config_service import ConfigService
 from nekro_agent.services.plugin.manager import save_plugin_config
 from nekro_agent.services.user.deps import get_current_active_user, get_current_user
@@ -63,6 +64,10 @@ def build_router() -> APIRouter:
         number: int, body: Change, _current_user=Depends(get_current_active_user)
     ) -> dict[str, Any]:
         return {"number": number, "title": body.title}
+
+    @api.get("/state")
+    async def state() -> Ret:
+        return Ret.success(msg="ok", data={"limit": config.LIMIT})
 
     @api.get("/forgotten")
     @require_role(Role.Admin)
