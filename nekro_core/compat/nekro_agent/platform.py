@@ -1,7 +1,6 @@
 """Adapters and accounts with the names of nekro-agent."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nonebot
@@ -21,7 +20,6 @@ from nekro_core.compat.nekro_agent.platform_values import (
     PlatformUser,
 )
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.files import is_url
 from nekro_core.tools.outcome import ToolFailure
 
 
@@ -103,6 +101,7 @@ class LegacyAdapter:
 
 
 async def _segments(ctx: AgentCtx, segment: PlatformSendSegment) -> tuple[Segment, ...]:
+    file = segment.file_path or segment.content
     match segment.type:
         case "at":
             person = segment.at_info
@@ -112,16 +111,10 @@ async def _segments(ctx: AgentCtx, segment: PlatformSendSegment) -> tuple[Segmen
                 return (Text("@all"),)
             return (Mention(person.platform_user_id, person.nickname or ""),)
         case "image":
-            return (ImageSegment(await ctx.medium(_source(segment), expect="image")),)
+            return (ImageSegment(await ctx.medium(file, expect="image")),)
         case "file":
-            return (FileSegment(await ctx.medium(_source(segment))),)
+            return (FileSegment(await ctx.medium(file)),)
     return text_segments(segment.content)
-
-
-def _source(segment: PlatformSendSegment) -> str | Path:
-    """A URL, or a file of the plugin on the host."""
-    where = segment.file_path or segment.content
-    return where if is_url(where) else Path(where)
 
 
 class AdapterUtils:

@@ -26,7 +26,7 @@ from nekro_core.chat.mentions import text_segments
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.errors import MediaError
-from nekro_core.plugins.authoring.binding import effective_binding
+from nekro_core.plugins.authoring.binding import current_owner, effective_binding
 from nekro_core.plugins.authoring.call import CallFiles, running_call
 from nekro_core.plugins.authoring.chat_network import fetch_scope, host_named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
@@ -164,6 +164,7 @@ class AgentCtx:
             )
         call = running_call()
         calling = call if isinstance(call, AgentCtx) else None
+        owner = current_owner()
         make: Callable[..., AgentCtx] = binding.make_context or cls
         return make(
             services=binding.services,
@@ -171,7 +172,7 @@ class AgentCtx:
             webhook_request=webhook_request,
             # A tool can name any chat. The new context must not let it write to chats that its own
             # context does not allow.
-            owner=calling.owner if calling else "",
+            owner=calling.owner if calling else owner.key if owner else "",
             asked_in=calling.asked_in or calling.chat if calling else None,
             files=calling.files if calling else CallFiles.now(),
         )

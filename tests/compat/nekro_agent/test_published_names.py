@@ -10,6 +10,7 @@ from PIL import Image
 
 from nekro_core.chat import File, Mention, Text
 from nekro_core.policy.permissions import CommandSettings
+from nekro_core.tools.outcome import ToolFailure
 from tests.compat.nekro_agent.conftest import OpenBot, visitor
 
 
@@ -154,3 +155,18 @@ async def test_a_picture_is_made_to_fit_a_number_of_bytes(bot_with: OpenBot) -> 
         head, _, data = small.partition(",")
         assert head in {"data:image/png;base64", "data:image/jpeg;base64"}
         assert len(base64.b64decode(data)) <= 60_000
+
+
+async def test_a_task_of_a_plugin_sends_a_file_of_the_plugin_alone(bot_with: OpenBot) -> None:
+    async with bot_with("herald") as bot:
+        chat, data = bot.chat(), bot.plugin.get_plugin_data_dir()
+        for name in ("note.txt", "config.yaml"):
+            (data / name).write_text(name)
+        with bot.plugin.acting():
+            await bot.module.send_later(str(chat.key), str(data / "note.txt"))
+            for path in (data / "config.yaml", data.parents[1] / "nekro.sqlite3", "/etc/passwd"):
+                with pytest.raises(ToolFailure):
+                    await bot.module.send_later(str(chat.key), str(path))
+        (sent,) = chat.sent
+        assert isinstance(sent.segments[0], File)
+        assert sent.segments[0].media.name == "note.txt"

@@ -7,7 +7,10 @@ from nekro_agent.adapters.interface.schemas.platform import (
     PlatformSendSegmentType,
 )
 from nekro_agent.adapters.utils import adapter_utils
+from nekro_agent.api.message import send_file
 from nekro_agent.api.plugin import CmdCtl, CommandExecutionContext, CommandResponse, NekroPlugin
+
+from nekro_agent.api.schemas import AgentCtx
 
 plugin = NekroPlugin("传令", "herald", "传令", "0.1.0", "keeper", "")
 
@@ -37,3 +40,9 @@ async def announce(
     known = await adapter.get_user_info(context.user_id)
     channel = await adapter.get_channel_info(context.ctx.channel_id)
     return CmdCtl.success(f"{known.user_name} {channel.channel_name}")
+
+
+async def send_later(chat_key: str, path: str) -> None:
+    """What a task or a timer of the plugin does."""
+    ctx = await AgentCtx.create_by_chat_key(chat_key)
+    await send_file(chat_key, path, ctx)
