@@ -213,8 +213,9 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             f"{_COMPAT}.web_users",
             "get_current_active_user get_current_super_user get_current_user",
         ),
-        "nekro_agent.services.user.perm": _of(
-            f"{_COMPAT}.web_users", "Role check_role require_role"
+        "nekro_agent.services.user.perm": (
+            f"{_COMPAT}.web_users:LegacyRole as Role",
+            *_of(f"{_COMPAT}.web_users", "check_role require_role"),
         ),
         "nekro_agent.services.plugin.packages": (
             "nekro_core.plugins.host.dynamic_import:dynamic_import_pkg",

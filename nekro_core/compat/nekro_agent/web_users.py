@@ -19,7 +19,7 @@ from nekro_core.plugins.authoring.web import PAGE_OF
 
 __all__ = [
     "Ret",
-    "Role",
+    "LegacyRole",
     "check_role",
     "get_current_active_user",
     "get_current_super_user",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class Role(IntEnum):
+class LegacyRole(IntEnum):
     """The roles of people, which are the numbers in `DBUser.perm_level`."""
 
     Guest = 0
@@ -52,12 +52,12 @@ async def get_current_user(connection: HTTPConnection) -> DBUser:
 get_current_active_user = get_current_super_user = get_current_user
 
 
-def check_role(user: DBUser, role: Role) -> bool:
+def check_role(user: DBUser, role: LegacyRole) -> bool:
     """Whether a person has this role or a higher one."""
     return user.perm_level >= role
 
 
-def require_role(role: Role) -> Callable[[Callable[..., Any]], Callable[..., Awaitable[Any]]]:
+def require_role(role: LegacyRole) -> Callable[[Callable[..., Any]], Callable[..., Awaitable[Any]]]:
     """Decorator for a route with a parameter that is a `DBUser`. Others than people of this role
     get `HTTPException` 403."""
 
