@@ -18,8 +18,8 @@ from nekro_core.compat.nekro_agent.rows.users import DBUser
 from nekro_core.plugins.authoring.web import PAGE_OF
 
 __all__ = [
-    "Ret",
     "LegacyRole",
+    "Ret",
     "check_role",
     "get_current_active_user",
     "get_current_super_user",
