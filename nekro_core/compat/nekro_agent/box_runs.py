@@ -8,7 +8,7 @@ from functools import partial
 import anyio
 
 from nekro_core.agent.prompt.transcript import media_of
-from nekro_core.agent.turn.boxes import LAST_WORDS_S
+from nekro_core.agent.turn.boxes import LAST_WORDS_S, ChatBox
 from nekro_core.agent.turn.run_calls import RunCalls, guest_functions
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.chat import ChatKey
@@ -16,9 +16,10 @@ from nekro_core.llm.model import Part, TextPart
 from nekro_core.sandbox.box import (
     Answer,
     BackendUnavailable,
-    Box,
     BoxLost,
     GuestCall,
+    GuestFunction,
+    GuestValue,
     RunResult,
     StopReason,
 )
@@ -78,14 +79,14 @@ class ChatCodeRunner:
         try:
             records = await services.store.messages.newest(chat, services.settings.prompt.history)
             await chat_box.put_uploads([media for record in records for media in media_of(record)])
-            return await self._run(chat, code, asker, chat_box.box)
+            return await self._run(chat, code, asker, chat_box)
         except BoxLost as error:
             raise ToolFailure(f"the box of {chat} was lost: {error}") from error
         finally:
             with anyio.move_on_after(LAST_WORDS_S, shield=True):
                 await boxes.close(chat, chat_box, changed=True)
 
-    async def _run(self, chat: ChatKey, code: str, asker: Asker, box: Box) -> PluginRun:
+    async def _run(self, chat: ChatKey, code: str, asker: Asker, chat_box: ChatBox) -> PluginRun:
         services, runs, run_id = self._services, self._services.store.runs, uuid.uuid4().hex
         ctx = services.plugins.context_for(
             chat,
@@ -93,7 +94,7 @@ class ChatCodeRunner:
             user_name=asker.user_name,
             message_id=asker.message_id,
             run_id=run_id,
-            box=box,
+            box=chat_box.box,
         )
         tools = await services.plugins.tools_in(ctx)
         calls = RunCalls(
@@ -107,11 +108,14 @@ class ChatCodeRunner:
         async def answer(call: GuestCall) -> Answer:
             return calls.code_answer(call.name, await calls.call(call))
 
+        extras = services.plugins.box_extras(ctx)
+        await chat_box.put_links(extras.links)
+        names: list[GuestFunction | GuestValue] = [*tools.once(guest_functions)]
+        names += [GuestValue(name, text) for name, text in extras.values.items()]
         await runs.begin(run_id, chat, code=code)
         result = RunResult(stop=StopReason.CANCELLED)
         try:
-            functions = tools.once(guest_functions)
-            run = await box.start_run(functions, answer, services.run_limits)
+            run = await chat_box.box.start_run(names, answer, services.run_limits)
             try:
                 await run.feed(code, 1)
                 result = await run.finish()

@@ -79,7 +79,7 @@ async def test_a_plugin_runs_code_in_the_box_of_the_chat(bot_with: OpenBot) -> N
         assert len(long) < 60
         (wrong,) = await chat.say("/exec 1 /")
         assert wrong.startswith("[ERROR ")
-        sent = await chat.say("/exec send_channel_message('from code')")
+        sent = await chat.say("/exec send_msg_text(_ck, 'from code')")
         assert sent[0] == "from code"
 
 
