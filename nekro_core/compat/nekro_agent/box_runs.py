@@ -1,8 +1,6 @@
 """Runs code of plugins in the boxes of chats."""
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -12,7 +10,7 @@ from nekro_core.agent.turn.boxes import LAST_WORDS_S, ChatBox
 from nekro_core.agent.turn.run_calls import RunCalls, guest_functions
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.chat import ChatKey
-from nekro_core.llm.model import Part, TextPart
+from nekro_core.compat.nekro_agent.plugin_run import Asker, PluginRun
 from nekro_core.sandbox.box import (
     Answer,
     BackendUnavailable,
@@ -24,38 +22,6 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.tools.outcome import ToolFailure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """The person for whom code runs, and the message that asks. All may be empty."""
-
-    user_id: str = ""
-    user_name: str = ""
-    message_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginRun:
-    """A run that has ended. ``observed`` is what its tools have for the model to see, by the names
-    of these tools."""
-
-    result: RunResult
-    observed: Sequence[tuple[str, Sequence[Part]]] = ()
-
-    @property
-    def output(self) -> str:
-        """What the code printed, what ended it, and the words of ``observed``."""
-        seen = [
-            part.text for _, parts in self.observed for part in parts if isinstance(part, TextPart)
-        ]
-        texts = (self.result.output.rstrip(), self.result.error.rstrip(), *seen)
-        return "\n".join(filter(None, texts))
-
-    @property
-    def has_media(self) -> bool:
-        """Whether ``observed`` has more than words."""
-        return any(not isinstance(part, TextPart) for _, parts in self.observed for part in parts)
 
 
 class ChatCodeRunner:

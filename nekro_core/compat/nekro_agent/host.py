@@ -17,7 +17,7 @@ from loguru import logger
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
-from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
+from nekro_core.compat.nekro_agent.plugin_run import CodeRunner
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.services import Services
@@ -110,7 +110,7 @@ class NekroAgentHost:
     run_seconds: float = 60.0
     plugins: PluginRegistry | None = None
     reset: Callable[[ChatKey], Awaitable[object]] | None = None
-    code_runner: ChatCodeRunner | None = None
+    code_runner: CodeRunner | None = None
 
     def __post_init__(self) -> None:
         folder = self.data_dir / "existing_plugins"

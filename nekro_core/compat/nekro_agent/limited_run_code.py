@@ -6,8 +6,8 @@ from pydantic import BaseModel
 
 from nekro_core.agent.turn.code_statements import CodeStatement
 from nekro_core.agent.turn.code_stream import CodeStream
-from nekro_core.compat.nekro_agent.box_runs import Asker
 from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.compat.nekro_agent.plugin_run import Asker
 from nekro_core.compat.nekro_agent.rows.plugin_data import ExecStopType, stop_type
 from nekro_core.compat.nekro_agent.tools.common_util import limited_text_output
 from nekro_core.plugins.authoring.context import AgentCtx
