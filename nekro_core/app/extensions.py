@@ -183,6 +183,7 @@ async def _open_services(
             speaker=speaker,
             data_dir=data,
             adapter_of=store.accounts.adapter_of,
+            chat_name=store.chats.name,
             may_send_elsewhere=bounds.may_send_elsewhere,
             shared_bytes=bounds.shared_bytes,
             editor=message_io.outbox,

@@ -42,6 +42,17 @@ async def test_chats_are_listed_by_newest_activity(store: Store, clock: Clock) -
     assert await store.chats.newest_times("onebot_v11") == {GROUP: 7.0, third: 6.0}
 
 
+async def test_a_chats_name_outlives_a_restart(url: str) -> None:
+    async with Store.open(url) as store:
+        said = record(store)
+        await store.messages.add(said, unique_id="1", before=store.chats.seen(GROUP, "Tea house"))
+        assert store.chats.seen(GROUP, "Tea house") == ()
+    async with Store.open(url) as store:
+        assert (store.chats.name(GROUP), store.chats.name(OTHER)) == ("Tea house", "")
+        store.chats.forget(GROUP)
+        assert store.chats.seen(GROUP, "Tea house") != ()
+
+
 async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
     async with Store.open(url) as store:
         bind = store.accounts.bind

@@ -28,6 +28,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox, RecalledRecord, StoredRecord
 from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
+from nekro_core.store.queries import WhereClause
 from tests.delivery.conftest import GROUP, OTHER, Clock
 from tests.delivery.fakes import message
 
@@ -198,6 +199,17 @@ async def test_the_newest_name_of_a_person_is_stored(inbox: Inbox, store: Store)
         said = msgspec.structs.replace(message(GROUP), sender=Sender("1", name))
         await inbox.accept(inbox.stamp(said))
         assert await store.users.name("fake", "1") == (name or "林")
+
+
+async def test_the_newest_name_of_a_chat_is_stored(inbox: Inbox, store: Store) -> None:
+    for name in ("Tea", "", "Tea house", "Tea house"):
+        named = msgspec.structs.replace(message(GROUP), chat_name=name)
+        await inbox.accept(inbox.stamp(named))
+    await inbox.note(GROUP, "a bell rang")
+    assert store.chats.name(GROUP) == "Tea house"
+    assert store.chats.name(OTHER) == ""
+    (row,) = await store.queries.select("chats", WhereClause())
+    assert row["name"] == "Tea house"
 
 
 # ---- watchers
