@@ -110,6 +110,7 @@ class Extensions:
                         received_media=message_io.media,
                     ),
                     tool_s=settings.nekro_plugin.tool_s,
+                    strict_host_range=settings.nekro_plugin.strict_host_range,
                     is_operator=partial(_is_operator, store, settings),
                     hook_sends=outbox.add_hook,
                 )

@@ -119,7 +119,8 @@ def _installer(options: argparse.Namespace) -> Installer:
         print(f"{question} [y/N] ", end="", flush=True)
         return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print)
+    strict = settings.nekro_plugin.strict_host_range
+    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, strict_host_range=strict)
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:
