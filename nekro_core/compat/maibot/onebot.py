@@ -116,21 +116,19 @@ async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[s
     return _items(data) if api.form is ResultForm.ITEMS else _data(action, data)
 
 
-def is_connected(account: str) -> bool:
-    """Whether an OneBot account is connected to the bot's own adapter now; with an empty
-    ``account``, whether any is."""
-    bots = _connected()
-    return account in bots if account else bool(bots)
+def connected_bots() -> dict[str, Any]:
+    """NoneBot's ``Bot`` of each account that is connected now, on any platform of NoneBot, by the
+    account's id."""
+    import nonebot  # noqa: PLC0415 - slow to import; only OneBot and gateways need it
+
+    try:
+        return nonebot.get_bots()
+    except ValueError:  # NoneBot does not run
+        return {}
 
 
 def _connected() -> dict[str, Any]:
-    """The connected OneBot accounts. NoneBot has those of other platforms too."""
-    import nonebot  # noqa: PLC0415 - slow to import; only OneBot needs it
-
-    try:
-        bots = nonebot.get_bots()
-    except ValueError:  # NoneBot does not run
-        return {}
+    bots = connected_bots()
     return {name: bot for name, bot in bots.items() if bot.adapter.get_name() == "OneBot V11"}
 
 
@@ -156,7 +154,7 @@ async def _account_for(call: CapabilityCall, fields: Mapping[str, Any]) -> tuple
     known = {
         instance: account
         for account, instance in store.accounts.instances(ADAPTER).items()
-        if is_connected(account)
+        if account in _connected()
     }
     if len(known) > 1:
         natives = {str(fields.get("group_id") or fields.get("user_id") or "")}

@@ -34,7 +34,7 @@ PROXIES = {
 }
 METHODS = {
     "gateway.route_message": "works",
-    "gateway.update_state": "works; the gateway's platform becomes an adapter",
+    "gateway.update_state": "works; the gateway becomes an adapter, beside the bot's own",
     "gateway.receive_external_message": "works",
     "gateway.update_runtime_state": "works",
 }
