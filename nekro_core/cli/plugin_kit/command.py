@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from nekro_core.app.logs import log_to_stderr
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.files import FilesRefused
@@ -89,6 +90,7 @@ async def _check(options: argparse.Namespace) -> int:
     from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - imports the whole bot
     from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
 
+    log_to_stderr()
     try:
         return await check(Path(options.path), sys.stdout, Settings.load().nekro_plugin)
     except NoPlugin as error:
