@@ -302,9 +302,12 @@ class Gateways:
         if not isinstance(user, Mapping) or not user.get("user_id"):
             raise ValueError("message_info.user_info.user_id is missing")
         in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
-        native = str(
-            group["group_id"] if in_group and isinstance(group, Mapping) else user["user_id"]
-        )
+        more = info.get("additional_config")
+        more = more if isinstance(more, Mapping) else {}
+        # The bot's own account may be the sender, if a plugin adds what the bot has done.
+        native = str(more.get("platform_io_target_user_id") or user["user_id"])
+        if in_group and isinstance(group, Mapping):
+            native = str(group["group_id"])
         kind = ChatKind.GROUP if in_group else ChatKind.PRIVATE
         key = ChatKey(self._bot.instance_of(adapter.name, adapter.account), kind, native)
         pieces: list[Segment] = []

@@ -109,6 +109,18 @@ async def test_a_notice_of_a_gateway_is_recorded_and_not_answered(tmp_path: Path
         assert [said for said, _ in wire.out] == ["yes?"]
 
 
+async def test_what_a_plugin_adds_to_a_private_chat_arrives_in_the_chat_with_that_person(
+    tmp_path: Path,
+) -> None:
+    async with bot_with_wire(tmp_path, platform="telex") as (bot, wire):
+        info = {
+            "user_info": {"user_id": "31", "user_nickname": "the bot"},
+            "additional_config": {"platform_io_target_user_id": "5"},
+        }
+        assert await wire.heard("sent a voice", is_notify=True, message_info=info) is True
+        assert await bot.chat("telex-private_5").record() == ["person: sent a voice"]
+
+
 async def test_a_plugin_may_have_one_gateway_to_send_and_one_to_receive(tmp_path: Path) -> None:
     plant(tmp_path, source("telex", route_type="receive"), plugin_id="ann.ear")
     plant(tmp_path, source("telex", route_type="send"), plugin_id="ann.mouth")
