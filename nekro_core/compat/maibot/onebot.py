@@ -88,8 +88,9 @@ async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[s
     """Answer ``ctx.api.call`` of one of the adapter's APIs.
 
     The fields of the action are in ``params``, or are given directly; some plugins do one, some
-    the other. Raises `CapabilityError` if the account is not connected, and if the action reaches
-    another chat than that of the running handler and the operator does not allow this.
+    the other. Raises `CapabilityError` if the action reaches another chat than that of the running
+    handler and the operator does not allow this. A call that fails returns what its `ResultForm`
+    says, and otherwise raises `CapabilityError`.
     """
     fields = {key: value for key, value in given.items() if key != "params"}
     if isinstance(params := given.get("params"), Mapping):
@@ -104,16 +105,16 @@ async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[s
     seconds = _SLOW_S if action.startswith(_SLOW) else _CALL_S
     try:
         data = await call_action(account, action, fields, seconds=seconds)
-    except OneBotRefused as error:
-        if api.form is ResultForm.RESPONSE:
+    except (OneBotRefused, CapabilityError) as error:
+        if api.form is ResultForm.RESPONSE and isinstance(error, OneBotRefused):
             return {"status": "failed", "data": None, "message": str(error), **error.response}
-        if not api.action:
+        if api.form is ResultForm.RESPONSE or not api.action:
             raise CapabilityError(str(error)) from None
         logger.warning("plugin {}: {}", call.plugin.plugin_id, error)
         return [] if api.form is ResultForm.ITEMS else None
     if api.form is ResultForm.RESPONSE:
         return {"status": "ok", "retcode": 0, "data": data, "message": "", "wording": ""}
-    return _items(data) if api.form is ResultForm.ITEMS else _data(action, data)
+    return _items(data) if api.form is ResultForm.ITEMS else _data(api.action, data)
 
 
 def connected_bots() -> dict[str, Any]:

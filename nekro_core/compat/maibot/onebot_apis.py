@@ -104,7 +104,7 @@ _ACTIONS: Mapping[str, str] = MappingProxyType(
 class ResultForm(Enum):
     """What a call returns. `RESPONSE`: OneBot's whole response (``status``, ``retcode``, ``data``,
     ...), also if the platform refuses. `DATA` and `ITEMS`: the response's ``data`` alone, as a dict
-    or as a list; None or an empty list if the platform refuses."""
+    or as a list; None or an empty list if the call fails."""
 
     RESPONSE = auto()
     DATA = auto()
