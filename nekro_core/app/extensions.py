@@ -76,6 +76,7 @@ class Extensions:
         servers. ``accept`` is called with the messages that plugins receive from their platforms.
         """
         store, outbox = message_io.store, message_io.outbox
+        enabled = settings.adapters.enabled(settings.nekro_platforms)
         async with AsyncExitStack() as stack:
             vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
@@ -105,11 +106,13 @@ class Extensions:
                     ),
                     GatewayPorts(
                         adapters=message_io.adapters,
+                        own_adapters=[each.name for each in enabled],
                         inbound=accept,
                         on_online=outbox.retry_now,
                         received_media=message_io.media,
                     ),
                     tool_s=settings.nekro_plugin.tool_s,
+                    strict_host_range=settings.nekro_plugin.strict_host_range,
                     is_operator=partial(_is_operator, store, settings),
                     hook_sends=outbox.add_hook,
                 )

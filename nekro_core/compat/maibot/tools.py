@@ -7,7 +7,7 @@ from typing import Any
 from maibot_sdk.types import ToolComponentInfo, build_tool_detailed_description
 from pydantic import ValidationError
 
-from nekro_core.compat.maibot.formats.messages import adapter_of, host_arguments
+from nekro_core.compat.maibot.formats.messages import adapters_of, host_arguments
 from nekro_core.compat.maibot.formats.results import outcome
 from nekro_core.compat.maibot.formats.schema import (
     object_schema,
@@ -95,7 +95,9 @@ def tool_of(
         where=place_of(getattr(plugin.instance, component.handler, None) or type(plugin.instance)),
         timeout_s=min(component.number("timeout_ms") / 1000 or plugin.tool_s, _LONGEST_S),
         around=plugin.native.acting,
-        adapters=frozenset(map(adapter_of, component.words("platforms"))),
+        adapters=frozenset(
+            name for platform in component.words("platforms") for name in adapters_of(platform)
+        ),
     )
     return tool, _warnings(component, whole, own, tool.where)
 
