@@ -81,7 +81,7 @@ def prompt(
     return build_prompt("SYSTEM", made, settings=settings, profile=profile, max_tokens=1000)
 
 
-def test_a_line_of_history() -> None:
+def test_a_record_is_written_as_lines_of_history() -> None:
     said = record(
         "hello ", Mention("999", "bot"), "look", seq=81, to_bot=True, sender=Sender("10001", "Lin")
     )

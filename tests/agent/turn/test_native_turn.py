@@ -225,7 +225,7 @@ async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes
     async with running_bot(folder, boxes, model, tools=[set_note], settings=TOOLS_MODE) as bot:
         assert await bot.ask("note it") == ["I noted it."]
         assert len(model.requests) == 1
-        assert await bot.ask("again") == ["Noted again."]  # the chat had no answer yet
+        assert await bot.ask("again") == ["Noted again."]  # the call alone was no answer
 
 
 async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
@@ -238,7 +238,9 @@ async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
     assert "reached its limit of length" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_a_message_during_a_turn_reaches_its_next_step(folder: Path, boxes: BoxCache) -> None:
+async def test_a_message_that_arrives_during_a_turn_reaches_its_next_step(
+    folder: Path, boxes: BoxCache
+) -> None:
     async def slow(_ctx: AgentCtx) -> str:
         """Take a while, in which somebody writes."""
         await bot.say("and cats?")
@@ -408,7 +410,7 @@ async def test_tools_work_on_a_machine_without_boxes(folder: Path) -> None:
     assert "could not be kept" in results_of(model.requests[1])["id_draw"]
 
 
-async def test_of_a_reply_that_breaks_off_the_complete_calls_run(
+async def test_the_complete_calls_of_a_reply_that_breaks_off_are_carried_out(
     folder: Path, boxes: BoxCache
 ) -> None:
     class Breaking(ScriptedModel):
