@@ -55,7 +55,7 @@ TOKEN = "crash-test-token"
 CALL_S = 0.2
 """How long the platform takes for a call. It is so long that a kill usually hits some calls."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""Lines of a prompt with these beginnings are about calls and messages that nobody has seen."""
+"""Lines of a prompt that begin like this are about calls, and about messages that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def _told(asked: Asked) -> Iterator[str]:
     """The lines of a prompt that show messages which people have seen. Code and calls from before a
     restart are left out, since the restart may have stopped them."""
     for message in asked.messages:
-        if message["role"] == "assistant":  # A reply of this attempt: all of it has run.
+        if message["role"] == "assistant":  # A reply of this attempt, which has run completely.
             yield json.dumps(message)
         if message["role"] != "user":
             continue

@@ -177,7 +177,7 @@ def indented(code: str) -> str:
     return "\n".join(f"    {line}" for line in code.split("\n"))
 
 
-async def test_segments_of_no_known_kind(whole: WholeBot) -> None:
+async def test_segments_of_an_unknown_kind_are_stored_and_answered(whole: WholeBot) -> None:
     group = whole.group()
     deep: Any = "x"
     for _ in range(150):
@@ -217,7 +217,7 @@ async def test_segments_of_no_known_kind(whole: WholeBot) -> None:
     await whole.others_are_served()
 
 
-async def test_events_of_no_known_kind_do_no_harm(whole: WholeBot) -> None:
+async def test_events_of_an_unknown_kind_do_no_harm(whole: WholeBot) -> None:
     group = whole.group()
     connects = whole.bot.log.count("account 20002 is connected")
     good = {"post_type": "message", "message_type": "group", "group_id": group, "user_id": 10001}

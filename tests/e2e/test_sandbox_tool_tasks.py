@@ -102,7 +102,7 @@ Results = list[str]
 
 
 def next_calls(task: str, results: Results) -> list[Call]:
-    """The next calls of a caller of functions, given the results so far."""
+    """The next calls of a caller that calls functions, given the results so far."""
     match task, results:
         case "vault", []:
             return [Call("look_into_drawer", {"colour": "red"})]
@@ -120,7 +120,7 @@ def next_calls(task: str, results: Results) -> list[Call]:
 
 
 def next_code(task: str, prompt: str, first: bool) -> str:
-    """The same as code. ``prompt`` is the last message to the model."""
+    """The next calls as code. ``prompt`` is the last message to the model."""
     match task, first:
         case "vault", _:
             return (

@@ -21,8 +21,8 @@ OPERATORS = "\"'#\\()[]{}:`"
 
 
 def string_end(text: str, at: int, quote: str, stops: str = "") -> int:
-    """The place of the closing ``quote`` or of the first of ``stops``. A string in one-character quotes ends
-    also with its line. If there is none of these, the end of the text."""
+    """Where a string ends: at ``quote``, at one of ``stops``, or with the text. If the quote is one
+    character, the string also ends with its line."""
     while at < len(text):
         if text.startswith(quote, at) or text[at] in stops:
             return at

@@ -73,7 +73,8 @@ async def test_a_duplicate_is_stored_and_queued_once(inbox: Inbox, store: Store)
 
 
 async def test_the_same_id_in_two_chats_means_two_messages(inbox: Inbox, store: Store) -> None:
-    """NapCat's ids have 31 bits: after 50,000 messages, one of two accounts has two equal ids."""
+    """NapCat's ids have 31 bits: after 50,000 messages, about half of all accounts have one id for
+    two messages."""
     for key in (GROUP, OTHER, GROUP, OTHER):
         await inbox.accept(inbox.stamp(message(key, message_id="7")))
     assert [record.chat_key for record in stored(inbox)] == [GROUP, OTHER]
@@ -108,7 +109,7 @@ async def test_notices_are_duplicates_if_chat_time_kind_and_people_are_equal(
     ) is new
 
 
-async def test_the_bots_own_messages_are_recorded_and_never_trigger(
+async def test_the_bots_own_messages_are_stored_and_never_wake_the_agent(
     inbox: Inbox, store: Store
 ) -> None:
     await store.accounts.bind("fake", "second")
@@ -327,7 +328,9 @@ async def test_a_line_with_the_same_unique_id_is_stored_once_and_one_may_reset_t
     assert anew.segments == (Notice(CONVERSATION_RESET), Text("from here on"))
 
 
-async def test_statements_beside_a_line_are_written_with_it(inbox: Inbox, store: Store) -> None:
+async def test_sql_statements_given_with_a_system_line_are_written_with_it(
+    inbox: Inbox, store: Store
+) -> None:
     seqs: list[int] = []
 
     def beside(seq: int) -> tuple[SqlStatement, ...]:
@@ -374,7 +377,8 @@ async def test_a_revision_is_tried_again_if_the_message_changed_meanwhile(
     assert kept is not None
 
     class Contended:
-        """The store's messages. Another writer changes the row before the first ``busy`` tries."""
+        """The store's messages. Another writer changes the row before each of the first
+        ``busy`` tries."""
 
         tries = 0
 
@@ -397,7 +401,9 @@ async def test_a_revision_is_tried_again_if_the_message_changed_meanwhile(
     store.messages = messages
 
 
-async def test_a_time_after_the_year_5138_becomes_the_present(inbox: Inbox, clock: Clock) -> None:
+async def test_a_time_after_the_year_5138_is_replaced_by_the_present_time(
+    inbox: Inbox, clock: Clock
+) -> None:
     for time, kept_as in ((0.0, 0.0), (1e11, 1e11), (1.1e11, clock.now)):
         kept = await inbox.accept(inbox.stamp(message(GROUP, message_id=str(time), time=time)))
         assert kept is not None

@@ -82,7 +82,7 @@ async def test_a_send_stores_rows_and_history_lines_with_the_same_state(
     assert await store.chats.all() == [GROUP]
 
 
-async def test_a_send_without_a_record_has_a_row(
+async def test_a_send_that_is_kept_out_of_the_history_has_a_row_too(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     async with watched(activity) as shown:
@@ -158,7 +158,7 @@ async def test_a_revised_message_is_stored_and_published(
 # ---- a stopped send
 
 
-async def test_of_a_stopped_send_the_started_call_is_unknown_and_the_rest_dropped(
+async def test_a_stopped_send_leaves_its_started_call_unknown_and_drops_the_rest(
     ledger: DeliveryLedger, store: Store
 ) -> None:
     done, calling, waiting = await opened(ledger, Text("a"), Text("b"), Text("c"))
