@@ -55,7 +55,7 @@ TOKEN = "crash-test-token"
 CALL_S = 0.2
 """How long the platform takes for a call. It is so long that a kill usually hits some calls."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""Lines of a prompt that begin like this are about calls, and about messages that nobody has seen."""
+"""Lines of a prompt that begin like this are about calls or about messages that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,7 @@ async def test_a_name_without_an_address_and_a_silent_server_give_different_erro
         assert b"no answer that is HTTP" in await out.get("http://index.example/")
 
 
-async def test_limits_of_connections_traffic_and_time() -> None:
+async def test_connections_traffic_and_time_of_a_box_are_limited() -> None:
     limits = EgressLimits(connections=2, bytes_per_hour=1000, idle_s=1.5, request_s=1)
     async with world(limits, "index.example") as out:
         out.internet.names["index.example"] = [[PUBLIC]]
