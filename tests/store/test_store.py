@@ -166,7 +166,9 @@ async def test_only_the_newest_of_many_unanswered_messages_are_returned(store: S
     assert found.records == tuple(said[-3:])
 
 
-async def test_a_recalled_turn_marks_only_its_own_question_as_answered(store: Store) -> None:
+async def test_a_turn_whose_question_was_recalled_marks_only_that_question_as_answered(
+    store: Store,
+) -> None:
     one = await say(store, "one", sender=Sender("10001"), message_id="one")
     two = await say(store, "two", sender=Sender("10001"))
     turn = await store.turns.begin(GROUP, trigger_seq=one.seq, through_seq=two.seq, user_id="10001")
