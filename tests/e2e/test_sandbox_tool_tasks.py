@@ -1,8 +1,8 @@
 """Three tasks, solved by a model that writes code, one that calls functions, and an MCP client.
 
 All three use the same tools of one plugin. The first call of each task makes a secret. The script
-cannot know it and must pass it from that result to the next call. The plugin records what it
-returned and what it received.
+cannot know the secret and must pass it from the result of that call to the next call. The plugin
+records what it returned and what it received.
 """
 
 import json

@@ -84,7 +84,7 @@ async def test_the_number_of_boxes_at_work_is_limited() -> None:
     await bound(*boxes, limit_mb=1000).admit()
 
 
-def test_the_default_is_half_of_the_machine(tmp_path: Path) -> None:
+def test_the_default_limit_is_half_of_the_machines_memory(tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text("MemTotal:  4000000 kB\nMemFree: 1 kB\n")
     assert half_of_machine(tmp_path / "meminfo") == 2_000_000 * 1024
     assert half_of_machine(tmp_path / "nowhere") == 2 * 1024 * MB

@@ -62,7 +62,7 @@ async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
         assert store.accounts.own("nobody") == frozenset()
 
 
-async def test_two_connections_at_once_get_one_instance(store: Store) -> None:
+async def test_an_account_that_is_bound_twice_at_once_gets_one_instance(store: Store) -> None:
     got = await asyncio.gather(*(store.accounts.bind("onebot_v11", "20001") for _ in range(10)))
     assert set(got) == {"onebot_v11"}
 

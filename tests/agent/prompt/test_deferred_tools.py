@@ -80,7 +80,7 @@ async def test_a_deferred_tool_is_found_and_called_in_one_run(
     assert "days: For how long." not in prompt
 
 
-async def test_results_of_a_search_that_the_code_ignores_are_shown_to_the_model(
+async def test_search_results_that_the_code_ignores_are_shown_to_the_model(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(

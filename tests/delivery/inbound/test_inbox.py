@@ -272,7 +272,7 @@ async def test_one_consumer_gets_the_events_in_order(inbox: Inbox) -> None:
     assert inbox.queued == ()
 
 
-async def test_a_recall_is_queued_with_the_record_as_it_is_now(inbox: Inbox) -> None:
+async def test_a_recall_is_queued_with_the_current_record(inbox: Inbox) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
     recalled = await inbox.recall(GROUP, "1")
     assert recalled is not None
@@ -299,7 +299,7 @@ async def test_a_message_that_is_only_stamped_is_not_stored(inbox: Inbox, store:
     assert await store.users.name("fake", "spam") == ""
 
 
-async def test_a_system_line_is_published_and_may_be_for_the_agent(
+async def test_a_system_line_is_published_and_may_wake_the_agent(
     inbox: Inbox, store: Store, activity: Broadcast, clock: Clock
 ) -> None:
     clock.now = 1_234.0
@@ -318,7 +318,7 @@ async def test_a_system_line_is_published_and_may_be_for_the_agent(
     assert woken.to_bot
 
 
-async def test_a_line_with_the_same_unique_id_is_stored_once_and_one_may_reset_the_chat(
+async def test_two_lines_with_one_unique_id_are_stored_once_and_a_line_may_reset_the_chat(
     inbox: Inbox, store: Store
 ) -> None:
     first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")

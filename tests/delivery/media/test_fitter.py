@@ -232,7 +232,7 @@ class Talker(FakeAdapter):
 async def test_the_outbox_sends_the_fitted_medium(
     store: Store, activity: Broadcast, tmp_path: Path
 ) -> None:
-    """A real conversion, before the row is written: the history has what was sent."""
+    """The conversion is real and comes before the row, so the history has what was sent."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")

@@ -1,5 +1,5 @@
-"""The process is killed between any two steps of a send, of the recovery and of the settling. No
-message is doubled or lost, and the order stays."""
+"""The process is killed between any two steps of a send, of the recovery after a start, and of
+asking whether a message arrived. No message is doubled or lost, and the order stays."""
 
 import random
 import tempfile

@@ -236,7 +236,7 @@ async def test_a_call_found_by_its_row_has_age_zero(
     assert begun <= again.parked == again.doubted <= anyio.current_time()
 
 
-# ---- telling the message of a call from other messages
+# ---- the messages beside an uncertain delivery
 
 
 async def test_an_uncertain_delivery_lists_the_messages_before_and_after_it(

@@ -188,7 +188,7 @@ def test_a_character_longer_than_the_limit_of_a_call_is_still_sent() -> None:
     assert split((Text("a😀b"),), can) == tuple(Piece((Text(one),)) for one in "a😀b")
 
 
-def test_a_medium_without_a_name_is_refused_by_its_kind() -> None:
+def test_the_reason_against_a_medium_without_a_name_says_its_kind() -> None:
     bad = Media(problem="it is damaged")
     pieces = split((Voice(bad), HI, File(bad)), CAN)
     assert [piece.problem for piece in pieces] == [

@@ -107,7 +107,7 @@ async def test_each_request_needs_its_own_connection_and_check(out: World) -> No
     assert len(server.heads) == 1
 
 
-async def test_a_name_that_is_removed_ends_its_open_tunnels(out: World) -> None:
+async def test_removing_a_name_from_the_rules_ends_its_open_tunnels(out: World) -> None:
     await out.allow("index.example", "other.example")
     out.internet.names["other.example"] = [[PUBLIC]]
     async with out.internet.serving(PUBLIC, 443, echo):
