@@ -261,8 +261,9 @@ class _Round:
         return {each for each, key in rows if self._peer_of[chat_of(key)] is peer}
 
     async def _quiet(self, within: float = 240.0) -> None:
-        """Wait until each question is answered or known to be unanswered, or until no answer came
-        for a minute. Then wait 2 seconds more, in which no answer may arrive twice."""
+        """Wait until each question has an answer, an answer whose outcome is unknown, or a turn
+        that was given up, but at most until nothing new has come for a minute. Then wait 2 seconds
+        more, so that an answer that is sent twice is seen."""
         with anyio.move_on_after(within):
             before, still = -1, 0
             while still < 120:

@@ -203,7 +203,7 @@ async def test_no_message_is_lost_while_an_account_is_offline_for_a_minute(
     await _away(two, 60.0)
 
 
-async def test_a_message_is_sent_once_if_its_peer_answers_after_the_timeout(
+async def test_a_message_is_sent_once_if_the_peer_answers_after_the_timeout(
     two: TwoAccounts,
 ) -> None:
     group = two.whole.group(fence("send_channel_message('once')"))

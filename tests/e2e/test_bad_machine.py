@@ -84,7 +84,9 @@ async def test_a_start_with_a_data_folder_that_cannot_be_made_is_refused(tmp_pat
     assert str(tmp_path / "file") in said
 
 
-async def test_a_wrong_token_is_refused_and_stays_out_of_the_log(whole: WholeBot) -> None:
+async def test_a_wrong_token_is_refused_and_the_right_one_is_not_in_the_log(
+    whole: WholeBot,
+) -> None:
     async with OneBotPeer("20005", "wrong", whole.bot.onebot_url, reconnect_s=None) as stranger:
         await stranger.until(lambda: bool(stranger.refusals))
         assert "403" in stranger.refusals[0]

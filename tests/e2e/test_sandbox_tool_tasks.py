@@ -96,7 +96,7 @@ async def join_halves(_ctx: AgentCtx, left: str, right: str) -> str:
     return note(_ctx, "map", f"island {secrets.token_hex(4)}")
 '''
 TASKS = {"vault": "gold ", "book": "due in ", "map": "island "}
-"""Each task, and the beginning of its answer. The plugin's last event has the name of the task."""
+"""Each task, and the beginning of its answer. The plugin notes the answer under the task's name."""
 
 Results = list[str]
 
