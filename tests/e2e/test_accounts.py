@@ -96,7 +96,9 @@ async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TwoAcco
         yield found
 
 
-async def test_two_accounts_in_one_group(two: TwoAccounts) -> None:
+async def test_each_of_two_accounts_in_a_group_answers_only_its_own_question(
+    two: TwoAccounts,
+) -> None:
     group = two.whole.group()
     first, second = two.key(two.first, group), two.key(two.second, group)
     two.model.replies[first] = [fence(f'send_channel_message("Mei?", mention="{SECOND}")')]

@@ -127,7 +127,7 @@ async def test_a_message_written_as_a_string_of_cq_codes_is_answered(whole: Whol
         assert (await old.next_send(30)).text == WELL
 
 
-async def test_codes_in_the_bots_own_texts_are_plain_text(whole: WholeBot) -> None:
+async def test_cq_codes_in_the_bots_own_texts_are_plain_text(whole: WholeBot) -> None:
     group = whole.group(
         fence('send_channel_message("[CQ:at,qq=all]")'),
         fence('send_channel_message("half \\ud83d, nul \\0")'),

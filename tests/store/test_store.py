@@ -218,7 +218,7 @@ async def test_steps_are_stored_with_their_cost(store: Store) -> None:
 # ---- runs
 
 
-async def test_the_code_of_an_answer_is_found(store: Store) -> None:
+async def test_runs_are_stored_and_found_with_their_code_and_calls(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
     await store.runs.begin("r1", GROUP, turn_id=turn.turn_id, code="pri")
     with pytest.raises(UniqueConflict):

@@ -32,7 +32,7 @@ async def out() -> AsyncIterator[World]:
         yield made
 
 
-async def test_a_box_without_rules_has_no_egress_and_gets_it_while_it_runs() -> None:
+async def test_a_box_without_rules_has_no_egress_until_rules_are_added() -> None:
     async with world() as out:
         assert out.box.listener is None
         assert out.box.environment == {}
