@@ -69,7 +69,7 @@ class RunConformance:
             ("print(\n1)", 1, "1\n"),
         ],
     )
-    async def test_statements_are_counted(
+    async def test_a_result_has_the_number_of_statements_that_ran(
         self, used_box: Box, source: str, count: int, printed: str
     ) -> None:
         result = await play(used_box, source, tools=Tools({"tool": 5}))

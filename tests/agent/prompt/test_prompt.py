@@ -167,7 +167,7 @@ def test_random_text_forges_no_line(text: str, name: str) -> None:
 
 
 @given(st.text(), st.integers(min_value=10, max_value=100))
-def test_shortening_keeps_both_ends(text: str, limit: int) -> None:
+def test_a_shortened_text_keeps_both_ends(text: str, limit: int) -> None:
     short = shortened(text, limit)
     assert len(short) <= max(limit + 60, 0)
     assert short == text or (short[0] == text[0] and short[-1] == text[-1])

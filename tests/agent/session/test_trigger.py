@@ -120,12 +120,12 @@ def test_each_searched_end_has_a_thousand_characters(before: int, is_called: boo
     )
 
 
-def test_a_name_beside_a_picture_calls_the_bot() -> None:
+def test_the_bots_name_beside_a_picture_is_recognized() -> None:
     assert mentions_name(record(PICTURE, "nekro, look", PICTURE), NAMES)
     assert not mentions_name(record(PICTURE, Mention("1", "nekro")), NAMES)
 
 
-def test_an_empty_name_calls_nobody() -> None:
+def test_an_empty_name_of_the_bot_is_never_recognized() -> None:
     assert not mentions_name(record("anything, really"), ["", " ", "\u200b"])
 
 

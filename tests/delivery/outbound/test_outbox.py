@@ -125,7 +125,7 @@ async def test_the_platforms_answer_decides_the_state(
     assert (await outbox.send(GROUP, HI))[0].ok, "the chat goes on"
 
 
-async def test_no_answer_in_time_is_unknown(
+async def test_a_send_without_an_answer_in_time_is_unknown(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def hang(_: Delivery) -> Receipt:

@@ -129,7 +129,7 @@ async def test_listing_boxes_wakes_none_and_keeps_none_awake(world: World) -> No
     assert world.source.living == []
 
 
-async def test_created_is_true_only_the_first_time(world: World) -> None:
+async def test_create_returns_true_only_for_a_new_box(world: World) -> None:
     assert await world.lin.create("x", image="node:22", sleep_after_s=60)
     assert not await world.lin.create("x", image="node:22", sleep_after_s=5)
     await world.pass_time(59)

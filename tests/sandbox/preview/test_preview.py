@@ -253,7 +253,7 @@ async def test_a_websocket_that_the_server_refuses_is_refused_with_its_status(he
     assert not here.bot.seen
 
 
-async def test_many_connections_to_one_preview_leave_room_for_others() -> None:
+async def test_connections_to_previews_are_limited_for_each_preview_and_each_box() -> None:
     settings = PreviewSettings(connections_per_name=2, connections_per_box=3)
     async with world(settings) as here:
         release = asyncio.Event()
