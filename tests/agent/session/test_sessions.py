@@ -118,7 +118,7 @@ async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
         assert bot.prompt().count("unanswered\n") == 1
 
 
-async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_never(
+async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_are_not(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("ouch")])
@@ -320,7 +320,9 @@ async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxCach
         assert "1234" not in bot.prompt(2)
 
 
-async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxCache) -> None:
+async def test_plugins_may_hide_a_message_leave_it_unanswered_or_force_an_answer(
+    folder: Path, boxes: BoxCache
+) -> None:
     signals = {
         "hidden": MsgSignal.BLOCK_ALL,
         "quiet": MsgSignal.BLOCK_TRIGGER,
