@@ -30,6 +30,7 @@ from nekro_core.api.chat import (
 )
 
 from .connection import OneBotConnection
+from .group_names import GroupNames
 from .history import ChatTarget, Gap, find_gaps, missed_messages
 from .incoming import (
     Json,
@@ -84,6 +85,7 @@ class OneBotIntake:
         self._name = name
         self._clock = clock
         self._queue = KeyedQueue(tasks)
+        self._names = GroupNames()
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, OneBotConnection] = {}
@@ -323,6 +325,7 @@ class OneBotIntake:
             to_bot=to_bot,
             from_history=from_history,
             answered_elsewhere=answered_elsewhere,
+            chat_name=await self._names.of(connection, key, event),
         )
         await accept_patiently(self._host.accept, message)
 

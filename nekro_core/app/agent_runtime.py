@@ -27,6 +27,7 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
+from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
@@ -147,6 +148,7 @@ class AgentRuntime:
                 Sessions(services, commands, hooked_model, erasure)
             )
             older.reset = sessions.reset
+            older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
             admission = Admission(policies, router, erasure)
             yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)

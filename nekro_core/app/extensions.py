@@ -77,6 +77,7 @@ class Extensions:
         servers. ``accept`` is called with the messages that plugins receive from their platforms.
         """
         store, outbox = message_io.store, message_io.outbox
+        enabled = settings.adapters.enabled(settings.nekro_platforms)
         async with AsyncExitStack() as stack:
             vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
@@ -108,11 +109,13 @@ class Extensions:
                     ),
                     GatewayPorts(
                         adapters=message_io.adapters,
+                        own_adapters=[each.name for each in enabled],
                         inbound=accept,
                         on_online=outbox.retry_now,
                         received_media=message_io.media,
                     ),
                     tool_s=settings.nekro_plugin.tool_s,
+                    strict_host_range=settings.nekro_plugin.strict_host_range,
                     is_operator=partial(_is_operator, store, settings),
                     hook_sends=outbox.add_hook,
                 )
@@ -186,6 +189,7 @@ async def _open_services(
             speaker=speaker,
             data_dir=data,
             adapter_of=store.accounts.adapter_of,
+            chat_name=store.chats.name,
             may_send_elsewhere=bounds.may_send_elsewhere,
             shared_bytes=bounds.shared_bytes,
             editor=message_io.outbox,

@@ -15,6 +15,7 @@ from nonebot import log as nonebot_log
 
 from nekro_core.app.http_limits import CONNECTION_REFUSED
 from nekro_core.app.settings import SECRET_NAME, SettingsError
+from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log, with_plugin_names
 from nekro_core.system.secrets import FOLDER
 
 _SHORTEST = 8
@@ -91,6 +92,34 @@ class RedactingStream:
         return self._out.isatty()
 
 
+class PluginNameStream:
+    """A text stream that names plugins as ``nekro plugin list`` does, in names of modules and in
+    tracebacks too, and passes on all else."""
+
+    def __init__(self, out: TextIO | RedactingStream) -> None:
+        self._out = out
+
+    def write(self, text: str) -> None:
+        """Write a text, with the names of plugins."""
+        self._out.write(with_plugin_names(text))
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal; loguru then uses colours."""
+        return self._out.isatty()
+
+
+def log_to_stderr() -> None:
+    """Send what plugins log to stderr, as loguru does by default, with the names of plugins. For
+    commands that load a plugin; it replaces the log of the whole process."""
+    name_plugins_in_log()
+    logger.remove()
+    logger.add(PluginNameStream(sys.stderr), diagnose=False, backtrace=False)
+
+
 def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     """Write all logs of the process to stdout, also those of NoneBot and the standard library.
 
@@ -106,7 +135,7 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     redactor.add_secrets(secret for value in written.values() for secret in _inner_secrets(value))
     logger.remove()
     logger.add(
-        redactor,
+        PluginNameStream(redactor),
         # NoneBot's filter is not used, because each line would have to be made before it is
         # filtered, which takes 50 µs.
         level=_level(written.get("log_level", "")),

@@ -37,6 +37,7 @@ from nekro_core.app.settings import Settings, SettingsError, adapter_settings, w
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
@@ -191,6 +192,7 @@ async def serve(
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
+        name_plugins_in_log()
         driver = nonebot.get_driver()
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")

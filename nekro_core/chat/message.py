@@ -48,6 +48,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
             message is recorded, and answered only if it is recent.
         answered_elsewhere: Whether a blocking matcher of NoneBot took it. Such a message is
             recorded; no command, hook or agent handles it.
+        chat_name: The name of the group or channel; empty if the platform did not say it.
     """
 
     chat_key: ChatKey
@@ -59,6 +60,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     to_bot: bool = False
     from_history: bool = False
     answered_elsewhere: bool = False
+    chat_name: str = ""
 
     @property
     def text(self) -> str:

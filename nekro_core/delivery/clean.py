@@ -39,7 +39,7 @@ def clean_segments(segments: Segments) -> Segments:
 
 
 def clean_message(message: ChatMessage) -> ChatMessage:
-    """Clean the texts of a message's sender, ids and segments. If the message has more than
+    """Clean the texts of a message's sender, chat, ids and segments. If the message has more than
     `MOST_SEGMENTS` segments, one segment that gives their number replaces the middle ones. The
     beginning and the end stay: in a message with many mentions, the text is before or after the
     mentions."""
@@ -53,6 +53,7 @@ def clean_message(message: ChatMessage) -> ChatMessage:
         message_id=clean_text(message.message_id),
         sender=Sender(clean_text(sender.user_id)[:255], clean_text(sender.name)[:255], sender.role),
         segments=clean_segments(segments),
+        chat_name=clean_text(message.chat_name)[:255],
     )
 
 

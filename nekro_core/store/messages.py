@@ -189,6 +189,12 @@ class MessageRepository:
         )
         return record_of(rows[0]) if rows else None
 
+    async def mark_answered_elsewhere(self, seq: int) -> None:
+        """Mark a record as taken by a plugin, so that a restart does not offer it again."""
+        await self._database.write(
+            SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq))
+        )
+
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """Mark a message as recalled. Returns the changed record; None if the message is not known
         or was already recalled."""

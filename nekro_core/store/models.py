@@ -41,12 +41,13 @@ class AccountTable(Model):
 
 class ChatTable(Model):
     """A chat with at least one record. ``handled_seq`` is the newest record that was answered or
-    needs no answer."""
+    needs no answer. ``name`` is what the platform calls the group or channel."""
 
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, primary_key=True)
     instance = fields.CharField(max_length=128, db_index=True)
     first_seen = fields.FloatField()
     handled_seq = fields.BigIntField()
+    name = fields.TextField(default="", db_default="")
 
     class Meta:
         table_description = (

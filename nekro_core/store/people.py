@@ -179,28 +179,43 @@ class AccountRepository:
 class ChatRepository:
     """The chats that the bot has received messages from or written to."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, *, names: dict[ChatKey, str], clock: Callable[[], float]
+    ) -> None:
         self._database = database
         self._clock = clock
         self._known: set[ChatKey] = set()
+        self._names = names
 
-    def seen(self, chat_key: ChatKey) -> tuple[SqlStatement, ...]:
-        """Return the statements that store the chat; none if it is stored already or a queued write
-        will store it. If the caller's write fails, the caller must call `forget`."""
-        if chat_key in self._known:
-            return ()
-        self._known.add(chat_key)
-        return (
-            SqlStatement(
-                "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
-                "VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING",
-                (str(chat_key), chat_key.instance, self._clock()),
-            ),
-        )
+    def name(self, chat_key: ChatKey) -> str:
+        """Get the newest known name of a group or channel, or an empty text."""
+        return self._names.get(chat_key, "")
+
+    def seen(self, chat_key: ChatKey, name: str = "") -> tuple[SqlStatement, ...]:
+        """Return the statements that store the chat and its name; none if they are stored already
+        or a queued write will store them. An empty name leaves the stored name. If the caller's
+        write fails, the caller must call `forget`."""
+        statements = []
+        if chat_key not in self._known:
+            self._known.add(chat_key)
+            statements.append(
+                SqlStatement(
+                    "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
+                    "VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING",
+                    (str(chat_key), chat_key.instance, self._clock()),
+                )
+            )
+        if name and name != self.name(chat_key):
+            self._names[chat_key] = name
+            statements.append(
+                SqlStatement("UPDATE chats SET name = ? WHERE chat_key = ?", (name, str(chat_key)))
+            )
+        return tuple(statements)
 
     def forget(self, chat_key: ChatKey) -> None:
         """Forget that the chat is stored, because the write that should store it failed."""
         self._known.discard(chat_key)
+        self._names.pop(chat_key, None)
 
     async def all(self) -> list[ChatKey]:
         """Get all chats, the most recently active first."""

@@ -91,10 +91,13 @@ class ConditionQueries:
         (row,) = await self._database.read(sql, *where.values)
         return int(row["number"])
 
-    async def set_name(self, row_id: int, name: str) -> None:
-        """Change a user's name."""
+    async def set_name(self, instance: str, user_id: str, name: str) -> None:
+        """Change a user's name. Nothing happens if the user is not stored."""
         await self._database.write(
-            SqlStatement("UPDATE users SET name = ? WHERE id = ?", (name, row_id))
+            SqlStatement(
+                "UPDATE users SET name = ? WHERE instance = ? AND user_id = ?",
+                (name, instance, user_id),
+            )
         )
 
 

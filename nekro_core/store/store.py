@@ -8,6 +8,7 @@ from typing import Self
 import anyio
 from anyio.abc import TaskStatus
 
+from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
@@ -39,11 +40,12 @@ class Store:
         *,
         last_seq: int,
         accounts: list[Account],
+        chat_names: dict[ChatKey, str],
         clock: Callable[[], float],
     ) -> None:
         self.messages = MessageRepository(database, last_seq=last_seq)
         self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
-        self.chats = ChatRepository(database, clock=clock)
+        self.chats = ChatRepository(database, names=chat_names, clock=clock)
         self.users = UserRepository(database, clock=clock)
         self.turns = TurnRepository(database, clock=clock)
         self.runs = RunRepository(database, clock=clock)
@@ -111,7 +113,14 @@ class Store:
             )
             for row in rows
         ]
-        return cls(database, last_seq=last_seq, accounts=accounts, clock=clock)
+        named = await database.read("SELECT chat_key, name FROM chats WHERE name <> ''")
+        return cls(
+            database,
+            last_seq=last_seq,
+            accounts=accounts,
+            chat_names={ChatKey.parse(row["chat_key"]): row["name"] for row in named},
+            clock=clock,
+        )
 
 
 async def _keep(

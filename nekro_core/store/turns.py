@@ -163,7 +163,7 @@ class TurnRepository:
             "WHERE m.seq IN (SELECT seq FROM messages WHERE time >= ? "
             "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
             "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
-            "AND m.seq > c.handled_seq AND m.recalled = ? "
+            "AND m.seq > c.handled_seq AND m.recalled = ? AND m.answered_elsewhere = ? "
             "AND (a.through IS NULL OR m.seq > a.through) "
             "AND m.seq NOT IN (SELECT trigger_seq FROM turns WHERE running_chat IS NOT NULL) "
             "ORDER BY m.seq DESC LIMIT ?",
@@ -171,6 +171,7 @@ class TurnRepository:
             Author.PERSON.value,
             Author.SYSTEM.value,
             True,
+            False,
             False,
             _MOST_UNANSWERED,
         )

@@ -121,12 +121,13 @@ class Bot:
                 bot._refuse_broken()
             yield bot
 
-    def chat(self, key: str = "private_lin") -> "Chat":
+    def chat(self, key: str = "private_lin", *, name: str = "") -> "Chat":
         """Get a chat by its kind and name.
 
         Args:
             key: The kind and name, for example ``private_lin`` or ``group_30003``. A text with a
                 ``-`` is used as a whole chat key.
+            name: The name that the platform says with each message; empty for none.
 
         Returns:
             The chat. It is empty until the test writes something to it.
@@ -134,7 +135,7 @@ class Bot:
         Raises:
             ChatKeyError: ``key`` is no valid chat key.
         """
-        return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"))
+        return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"), name)
 
     def foresee(
         self, *, code: str | Sequence[str] = (), reply: str | Sequence[ScriptedReply] = ()
@@ -244,13 +245,15 @@ class Chat:
     Args:
         bot: The bot under test.
         key: The chat's key.
+        name: The chat's name on its platform.
     """
 
     _numbers = itertools.count(1)
 
-    def __init__(self, bot: Bot, key: ChatKey) -> None:
+    def __init__(self, bot: Bot, key: ChatKey, name: str = "") -> None:
         self.bot = bot
         self.key = key
+        self.name = name
 
     @property
     def sent(self) -> list[Sent]:
@@ -427,5 +430,6 @@ class Chat:
                 time=self.bot.clock.wall(),
                 account=ACCOUNT,
                 to_bot=True,
+                chat_name=self.name,
             )
         )

@@ -111,7 +111,7 @@ class FakePlugins:
         self.signal: Callable[[Any], MsgSignal] = lambda _message: MsgSignal.CONTINUE
         self.injections: tuple[PromptInjection, ...] = ()
         self.asked: list[Callable[[], Awaitable[object]]] = []
-        """Functions that `prompt_injections` awaits first: each call takes the next one."""
+        """Each call of `prompt_injections` first takes and awaits the next of these functions."""
         self.looked: anyio.Event | None = None
         """If set, `on_user_message` waits for this event."""
         self.contexts: list[AgentCtx] = []

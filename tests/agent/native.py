@@ -35,8 +35,8 @@ NOTHING = ScriptedAnswer(chunks=[])
 
 
 def results_of(request: ChatRequest) -> dict[str, str]:
-    """The result of each call in the request, by the call's id, without the ``> `` before its
-    lines. Each line must have it, except the line of an error."""
+    """The result of each call in the request, by the call's id. Each line must begin with ``> ``,
+    except the line of an error; these marks are removed."""
     return {
         message.answers: unmarked(
             "".join(part.text for part in message.parts if isinstance(part, TextPart))
@@ -47,7 +47,7 @@ def results_of(request: ChatRequest) -> dict[str, str]:
 
 
 def unmarked(answer: str) -> str:
-    """The result of a call as the function returned it."""
+    """The result of a call without the marks. An error's line, which comes first, has no mark."""
     head, *rest = answer.split("\n")
     if not head.startswith("[error] "):
         head, rest = "", [head, *rest]

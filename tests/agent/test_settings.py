@@ -8,7 +8,7 @@ from nekro_core.chat import ChatKey
 
 
 @pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo"])
-def test_a_valid_time_zone_is_taken(zone: str) -> None:
+def test_a_valid_time_zone_is_accepted(zone: str) -> None:
     assert AgentSettings(timezone=zone).timezone == zone
 
 

@@ -270,7 +270,7 @@ def test_nonebots_platform_names_are_mapped_to_adapters(tmp_path: Path) -> None:
 
 
 class Faulty:
-    """A third-party adapter whose start fails, or whose start and end hang."""
+    """A third-party adapter whose start fails, or with ``hangs`` never ends. Its end fails."""
 
     def __init__(self, name: str, *, hangs: bool = False) -> None:
         self.name = name

@@ -96,7 +96,7 @@ async def test_a_message_that_arrives_before_the_start_is_answered_once(
     tmp_path: Path, text: str
 ) -> None:
     """An adapter of a plugin may hand over messages while the bot starts. The recovery of the
-    sessions does not answer them, because they reach the sessions through the inbox's queue."""
+    sessions does not answer these messages, because the inbox's queue will bring them."""
     settings = Settings(
         nekro_data_dir=tmp_path, nekro_trigger=TriggerSettings(debounce_s=0), _env_file=None
     )  # type: ignore[call-arg]

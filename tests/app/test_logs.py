@@ -61,7 +61,7 @@ async def test_preview_visitors_and_boxes_do_not_fill_the_log(log: Kept, clock: 
             for request in (
                 "no http at all\r\n\r\n",
                 KNOCK.format(name, "Connection: Upgrade\r\nUpgrade: h2c\r\n"),
-                KNOCK.format(name, UPGRADE),  # nothing listens
+                KNOCK.format(name, UPGRADE),  # no server listens
                 KNOCK.format(f"{'a' * 32}.preview.localhost", UPGRADE),
             ):
                 await here.ask(request)

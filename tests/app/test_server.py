@@ -1,4 +1,4 @@
-"""Settings of the process that hold while a bot runs in it."""
+"""Settings of the process that are changed while a bot runs in it."""
 
 import sys
 

@@ -45,7 +45,9 @@ def test_files_and_environment_are_read_in_nonebots_order(
         ("NEKRO_LLM__BASE_URL=http://127.0.0.1:1/v1", "model"),
     ],
 )
-def test_a_wrong_value_is_named_in_the_error(folder: Path, line: str, says: str) -> None:
+def test_a_wrong_name_or_value_of_a_setting_is_named_in_the_error(
+    folder: Path, line: str, says: str
+) -> None:
     (folder / ".env").write_text(line + "\n")
     with pytest.raises(SettingsError, match=says):
         Settings.load(folder)

@@ -30,8 +30,8 @@ Behaviour = Callable[[Delivery], Awaitable[Receipt]]
 class FakeAdapter:
     """A platform that answers as the test sets it.
 
-    ``sent`` has the messages that people saw, in order. ``offline`` stands for a lost connection,
-    ``behaviour`` for anything else that a platform may do with a call.
+    ``sent`` has the messages that people saw, in order. While ``offline`` is set, the connection is
+    lost. If ``behaviour`` is set, it answers each call.
     """
 
     def __init__(

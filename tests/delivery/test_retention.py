@@ -108,7 +108,9 @@ async def test_a_wrong_clock_deletes_nothing(store: Store, inbox: Inbox, clock: 
     assert len(await seqs(store)) == 250
 
 
-async def test_zero_days_deletes_nothing(store: Store, inbox: Inbox, clock: Clock) -> None:
+async def test_a_setting_of_zero_days_deletes_nothing(
+    store: Store, inbox: Inbox, clock: Clock
+) -> None:
     await say(inbox, 250, clock)
     clock.now += 3650 * DAY_S
     await say(inbox, 1, clock)

@@ -93,7 +93,7 @@ class BotProcess:
         return time.monotonic() - began
 
     async def kill(self) -> None:
-        """End it with SIGKILL, so that no line of it runs any more, as after a power cut."""
+        """End the bot with SIGKILL. It cannot clean up, as after a power cut."""
         await self.stop(signal.SIGKILL)
 
 

@@ -55,7 +55,7 @@ TOKEN = "crash-test-token"
 CALL_S = 0.2
 """How long the platform takes for a call. It is so long that a kill usually hits some calls."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""Lines of a prompt with these beginnings are about calls and messages that nobody has seen."""
+"""Lines of a prompt that begin like this are about calls or about messages that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def _told(asked: Asked) -> Iterator[str]:
     """The lines of a prompt that show messages which people have seen. Code and calls from before a
     restart are left out, since the restart may have stopped them."""
     for message in asked.messages:
-        if message["role"] == "assistant":  # A reply of this attempt: all of it has run.
+        if message["role"] == "assistant":  # A reply of this attempt, which has run completely.
             yield json.dumps(message)
         if message["role"] != "user":
             continue
@@ -261,8 +261,9 @@ class _Round:
         return {each for each, key in rows if self._peer_of[chat_of(key)] is peer}
 
     async def _quiet(self, within: float = 240.0) -> None:
-        """Wait until each question is answered or known to be unanswered, or until no answer came
-        for a minute. Then wait 2 seconds more, in which no answer may arrive twice."""
+        """Wait until each question has an answer, an answer whose outcome is unknown, or a turn
+        that was given up, but at most until nothing new has come for a minute. Then wait 2 seconds
+        more, so that an answer that is sent twice is seen."""
         with anyio.move_on_after(within):
             before, still = -1, 0
             while still < 120:

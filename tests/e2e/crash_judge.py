@@ -94,7 +94,7 @@ class Outcome:
     unanswered: int = 0
     restarts_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    """The whole time. ``quiet_s`` of it passed after the last kill until everything was
+    """The whole time. ``quiet_s`` is its last part: from the last kill until everything was
     answered."""
     quiet_s: float = 0.0
     faults: list[str] = field(default_factory=list)

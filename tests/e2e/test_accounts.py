@@ -96,7 +96,9 @@ async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TwoAcco
         yield found
 
 
-async def test_two_accounts_in_one_group(two: TwoAccounts) -> None:
+async def test_each_of_two_accounts_in_a_group_answers_only_its_own_question(
+    two: TwoAccounts,
+) -> None:
     group = two.whole.group()
     first, second = two.key(two.first, group), two.key(two.second, group)
     two.model.replies[first] = [fence(f'send_channel_message("Mei?", mention="{SECOND}")')]
@@ -191,15 +193,21 @@ async def _away(two: TwoAccounts, seconds: float) -> None:
     assert two.said(two.first, group) == ["kept", "both"]
 
 
-async def test_an_account_is_offline_for_a_moment(two: TwoAccounts) -> None:
+async def test_no_message_is_lost_while_an_account_is_offline_for_a_moment(
+    two: TwoAccounts,
+) -> None:
     await _away(two, 1.5)
 
 
-async def test_an_account_is_offline_for_a_minute(two: TwoAccounts) -> None:
+async def test_no_message_is_lost_while_an_account_is_offline_for_a_minute(
+    two: TwoAccounts,
+) -> None:
     await _away(two, 60.0)
 
 
-async def test_a_peer_that_answers_after_the_time_out(two: TwoAccounts) -> None:
+async def test_a_message_is_sent_once_if_the_peer_answers_after_the_timeout(
+    two: TwoAccounts,
+) -> None:
     group = two.whole.group(fence("send_channel_message('once')"))
     two.first.answer("send_group_msg", Late(TIMEOUT_S + 1.5))
     assert await two.whole.ask(group) == ["once"]
@@ -214,7 +222,7 @@ async def test_a_peer_that_answers_after_the_time_out(two: TwoAccounts) -> None:
     assert two.said(two.first, group) == ["once"], "never sent again"
 
 
-async def test_a_peer_that_sends_every_event_twice(two: TwoAccounts) -> None:
+async def test_an_event_that_a_peer_sends_twice_is_handled_once(two: TwoAccounts) -> None:
     group = two.whole.group()
     await two.first.say_in_group(group, 10001, " hello", at_me=True)
     await two.first.emit(two.first.account.history["group", str(group)][-1])

@@ -59,7 +59,9 @@ async def vain_start(folder: Path, data: Path, **settings: str) -> str:
     return words
 
 
-async def test_a_second_start_on_the_same_folder(whole: WholeBot, tmp_path: Path) -> None:
+async def test_a_second_start_on_the_same_folder_is_refused(
+    whole: WholeBot, tmp_path: Path
+) -> None:
     said = await vain_start(tmp_path, whole.bot.data)
     assert whole.bot.process is not None
     assert f"is in use by process {whole.bot.process.pid}, since" in said
@@ -68,7 +70,7 @@ async def test_a_second_start_on_the_same_folder(whole: WholeBot, tmp_path: Path
     await whole.others_are_served()
 
 
-async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+async def test_a_start_on_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "nekro.sqlite3").write_bytes(b"no database at all" * 100)
@@ -76,13 +78,15 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert "the file is no SQLite database" in said
 
 
-async def test_a_data_folder_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_a_start_with_a_data_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     said = await vain_start(tmp_path, tmp_path / "file" / "data")
     assert str(tmp_path / "file") in said
 
 
-async def test_a_wrong_token(whole: WholeBot) -> None:
+async def test_a_wrong_token_is_refused_and_the_right_one_is_not_in_the_log(
+    whole: WholeBot,
+) -> None:
     async with OneBotPeer("20005", "wrong", whole.bot.onebot_url, reconnect_s=None) as stranger:
         await stranger.until(lambda: bool(stranger.refusals))
         assert "403" in stranger.refusals[0]
@@ -200,7 +204,7 @@ async def test_a_full_disk_is_reported_and_no_message_is_lost(tmp_path: Path) ->
             await whole.others_are_served()
 
 
-async def test_a_start_on_a_full_disk(tmp_path: Path) -> None:
+async def test_a_start_on_a_full_disk_is_refused(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         fill(disk)
         said = await vain_start(tmp_path, disk / "data")

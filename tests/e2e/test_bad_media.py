@@ -1,5 +1,5 @@
-"""Pictures that are bombs, of another type or cut off, private addresses, and events of no known
-kind.
+"""Pictures that are bombs, of another type or cut off, private addresses, and segments and events
+of unknown kinds or with wrong fields.
 
 If a medium cannot be stored, the history, the prompt and the uploader get the reason. The message
 itself is stored and answered.
@@ -177,7 +177,9 @@ def indented(code: str) -> str:
     return "\n".join(f"    {line}" for line in code.split("\n"))
 
 
-async def test_segments_of_no_known_kind(whole: WholeBot) -> None:
+async def test_segments_of_unknown_kinds_or_with_wrong_fields_are_stored_and_answered(
+    whole: WholeBot,
+) -> None:
     group = whole.group()
     deep: Any = "x"
     for _ in range(150):
@@ -217,7 +219,7 @@ async def test_segments_of_no_known_kind(whole: WholeBot) -> None:
     await whole.others_are_served()
 
 
-async def test_events_of_no_known_kind_do_no_harm(whole: WholeBot) -> None:
+async def test_events_of_unknown_kinds_or_with_wrong_fields_do_no_harm(whole: WholeBot) -> None:
     group = whole.group()
     connects = whole.bot.log.count("account 20002 is connected")
     good = {"post_type": "message", "message_type": "group", "group_id": group, "user_id": 10001}

@@ -104,7 +104,7 @@ async def test_a_megabyte_of_text_becomes_a_beginning_and_a_file(whole: WholeBot
     await whole.others_are_served()
 
 
-async def test_a_hundred_kilobytes_of_code(whole: WholeBot) -> None:
+async def test_a_hundred_kilobytes_of_code_run_or_fail_without_harm(whole: WholeBot) -> None:
     # Few statements, since a run may take only two seconds here.
     lines = "".join(f"x{n} = {n}; y{n} = {'a' * 400!r}; z{n} = [x{n}] * 9\n" for n in range(150))
     group = whole.group(
@@ -156,7 +156,9 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("code", LOOPS)
-async def test_code_that_never_ends_or_ends_its_box(whole: WholeBot, code: str) -> None:
+async def test_code_that_never_ends_or_kills_its_box_opens_one_more_step(
+    whole: WholeBot, code: str
+) -> None:
     group = whole.group(fence(code))
     await whole.peer.say_in_group(group, 10001, "hello", at_me=True)
     await whole.others_are_served()

@@ -160,7 +160,9 @@ async def test_a_failing_handler_raises_an_error_in_the_calling_code(
 
 
 @pytest.mark.parametrize("name", ["wrong_agent", "wrong_parts"])
-async def test_an_observation_of_the_wrong_type(whole: WholeBot, name: str) -> None:
+async def test_a_handler_that_returns_the_wrong_type_is_named_to_the_model(
+    whole: WholeBot, name: str
+) -> None:
     group = whole.group(fence(f"{name}()"))
     assert await whole.ask(group) == [WELL]
     told = whole.prompts(group)[-1].last_user_text

@@ -97,7 +97,9 @@ async def test_no_text_forges_a_line_of_the_prompt_or_of_the_log(whole: WholeBot
     assert "\n2026-11-22 [ERROR] forged" not in whole.bot.log
 
 
-async def test_ten_thousand_mentions(whole: WholeBot) -> None:
+async def test_a_message_with_ten_thousand_mentions_is_shortened_and_answered(
+    whole: WholeBot,
+) -> None:
     group, quiet = whole.group(), whole.group()
     crowd = [at(100_000 + number) for number in range(10_000)]
     await whole.peer.say_in_group(quiet, 10001, [*crowd, text("not you")])
@@ -110,7 +112,7 @@ async def test_ten_thousand_mentions(whole: WholeBot) -> None:
     await whole.others_are_served()
 
 
-async def test_a_message_as_a_string_of_cq_codes(whole: WholeBot) -> None:
+async def test_a_message_written_as_a_string_of_cq_codes_is_answered(whole: WholeBot) -> None:
     """Old implementations send messages as strings, in which the person's text is escaped."""
     group = whole.group()
     async with OneBotPeer("20003", whole.peer.token, whole.peer.url, string_messages=True) as old:
@@ -125,7 +127,7 @@ async def test_a_message_as_a_string_of_cq_codes(whole: WholeBot) -> None:
         assert (await old.next_send(30)).text == WELL
 
 
-async def test_codes_in_the_bots_own_texts_are_plain_text(whole: WholeBot) -> None:
+async def test_cq_codes_in_the_bots_own_texts_are_plain_text(whole: WholeBot) -> None:
     group = whole.group(
         fence('send_channel_message("[CQ:at,qq=all]")'),
         fence('send_channel_message("half \\ud83d, nul \\0")'),

@@ -150,7 +150,7 @@ def answers(page: Page):
     return page.locator(".nk-of-bot")
 
 
-async def test_a_first_visit(bot_page: BotPage, browser: Browser) -> None:
+async def test_a_visitor_uses_everything_on_the_page(bot_page: BotPage, browser: Browser) -> None:
     url, link = bot_page.url, await bot_page.link()
     expect.set_options(timeout=SLOW_MS)
     async with visitor(browser, url) as context:

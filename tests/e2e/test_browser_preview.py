@@ -63,7 +63,7 @@ async def test_a_preview_of_a_box_opens_in_a_browser(tmp_path: Path) -> None:
             await page.goto(url)
             await expect(page).to_have_title("In a box", timeout=SLOW_MS)
             await expect(page.locator("#said")).to_have_text("the box says hello", timeout=SLOW_MS)
-            # The preview gets only its own cookie, not that of the bot's page.
+            # The preview gets its own cookie and not the cookie of the bot's page.
             assert await page.evaluate("fetch('/cookies').then(a => a.text())") == "mine=1"
             reached = await page.evaluate(
                 f"fetch('{bot.address}/api/v1/rooms').then(a => 'read', () => 'refused')"

@@ -36,7 +36,9 @@ async def bots() -> AsyncIterator[BotForker]:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_twenty_kills(tmp_path: Path, bots: BotForker) -> None:
+async def test_a_bot_killed_twenty_times_answers_everything_once(
+    tmp_path: Path, bots: BotForker
+) -> None:
     outcome = await crash(Load(kills=20, seed=20), tmp_path, bots=bots)
     check(outcome)
     assert outcome.kills.total() >= 20
@@ -44,7 +46,7 @@ async def test_twenty_kills(tmp_path: Path, bots: BotForker) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_ten_kills_on_postgresql(
+async def test_a_bot_killed_ten_times_on_postgresql_answers_everything_once(
     tmp_path: Path, bots: BotForker, postgres: PostgresServer
 ) -> None:
     url = await postgres.empty_database()
@@ -57,7 +59,7 @@ async def test_ten_kills_on_postgresql(
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("has_history", [False, True])
-async def test_a_call_into_a_dead_connection_may_have_an_unknown_outcome(
+async def test_a_call_into_a_dead_connection_may_end_as_unknown(
     tmp_path: Path, bots: BotForker, monkeypatch: pytest.MonkeyPatch, has_history: bool
 ) -> None:
     # The peer stops reading, and closes the connection one second later. So the bot makes calls

@@ -1,5 +1,5 @@
 """The operator allows boxes to reach a package index, and the model installs a package from it.
-After the operator has forbidden it in a file, this fails."""
+After the operator has forbidden the index in a file, the installation fails."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ for _ in range(300):
 
 
 async def say(bot: BotProcess, text: str, expected: str) -> None:
-    """Write to the bot in private and wait until the room has the expected text."""
+    """Write to the bot in private and wait until the chat has the expected text."""
     headers = {"Authorization": f"Bearer {bot.token}"}
     room = "/api/v1/rooms/private_lin/messages"
     async with httpx.AsyncClient(

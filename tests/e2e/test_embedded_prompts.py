@@ -11,7 +11,7 @@ PROMPTS = read_prompts("all")
 TOOLS = builtin_tools()
 
 
-def test_half_of_each_language_is_held_out() -> None:
+def test_half_of_the_prompts_of_each_language_are_held_out() -> None:
     counted = Counter((each.language, each.half) for each in PROMPTS)
     for language, number in (("en", 20), ("zh", 5), ("ja", 5)):
         assert counted[language, "tuning"] == counted[language, "held_out"] == number

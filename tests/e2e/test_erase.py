@@ -76,7 +76,7 @@ def picture(seed: int) -> bytes:
 
 
 def found_in(folder: Path, *wanted: str | bytes) -> Iterator[str]:
-    """The places where any of these is in a file or in a file's name."""
+    """Says which of the ``wanted`` are in which file, or in the path of which file or folder."""
     for path in sorted(folder.rglob("*")):
         data = path.read_bytes() if path.is_file() else b""
         for each in wanted:

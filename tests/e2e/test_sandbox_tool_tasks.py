@@ -1,8 +1,8 @@
 """Three tasks, solved by a model that writes code, one that calls functions, and an MCP client.
 
 All three use the same tools of one plugin. The first call of each task makes a secret. The script
-cannot know it and must pass it from that result to the next call. The plugin records what it
-returned and what it received.
+cannot know the secret and must pass it from the result of that call to the next call. The plugin
+records what it returned and what it received.
 """
 
 import json
@@ -96,13 +96,13 @@ async def join_halves(_ctx: AgentCtx, left: str, right: str) -> str:
     return note(_ctx, "map", f"island {secrets.token_hex(4)}")
 '''
 TASKS = {"vault": "gold ", "book": "due in ", "map": "island "}
-"""Each task, and the beginning of its answer. The plugin's last event has the name of the task."""
+"""Each task, and the beginning of its answer. The plugin notes the answer under the task's name."""
 
 Results = list[str]
 
 
 def next_calls(task: str, results: Results) -> list[Call]:
-    """The next calls of a caller of functions, given the results so far."""
+    """The next calls of a caller that calls functions, given the results so far."""
     match task, results:
         case "vault", []:
             return [Call("look_into_drawer", {"colour": "red"})]
@@ -120,7 +120,7 @@ def next_calls(task: str, results: Results) -> list[Call]:
 
 
 def next_code(task: str, prompt: str, first: bool) -> str:
-    """The same as code. ``prompt`` is the last message to the model."""
+    """The next calls as code. ``prompt`` is the last message to the model."""
     match task, first:
         case "vault", _:
             return (

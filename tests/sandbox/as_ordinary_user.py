@@ -2,8 +2,8 @@
 
 Root starts this program with the arguments of `become`, followed by the command. If the interpreter
 or the checkout is below a folder that only root may enter, the program mounts an open folder over
-that one. This folder contains only the interpreter and the checkout. The mounts are in a mount
-namespace of this program.
+that one. The open folder contains only the interpreter and the checkout. The mounts are in a mount
+namespace that only this program and its command see.
 """
 
 import os

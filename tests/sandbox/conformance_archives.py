@@ -178,7 +178,8 @@ class ArchiveConformance:
         assert not changed.whole
         assert names(changed.archive) == ["a", "e/c", "link"]
         assert sorted(changed.removed) == ["b", "d", "d/c"]
-        # A caller that could not store that export passes the state before it, and gets all files.
+        # A caller that could not store the last export passes the state from before it, and gets
+        # all files.
         again = await box.export_changes(quiet.state)
         assert (again.whole, names(again.archive)) == (True, ["a", "e/c", "link"])
         other = await backend.create(box_spec(box))

@@ -138,7 +138,7 @@ class CommandConformance:
             assert (await box.execute("kill -0 $(cat pid) && echo lives")).stdout.text == "lives\n"
         await box.execute("kill -9 $(cat pid)")
 
-    # Ends
+    # How commands end
 
     async def test_at_its_timeout_a_command_is_killed_with_all_its_processes(
         self, box: Box
@@ -168,8 +168,8 @@ class CommandConformance:
     async def test_a_run_gets_its_process_although_background_processes_fill_the_box(
         self, box: Box
     ) -> None:
-        # When a run ends, one of these processes must fork into the free place at once. Sleeping
-        # processes do so, but computing ones would be too slow on a busy machine.
+        # The box stays full only if one of these processes forks as soon as a run has ended.
+        # Sleeping processes do so; computing ones are too slow on a busy machine.
         full = 'import time; open("full", "w").close(); time.sleep(0.001)'
         code = BOMB.replace("pass", full)
         with anyio.fail_after(30):

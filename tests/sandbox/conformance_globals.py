@@ -84,13 +84,13 @@ _LOOKED_AT = dedent(
     print(pid, y.decode())
     """
 )
-"""Code that runs until the spy has tried each of its ways on this code several times."""
+"""Code that runs until `_SPY` has tried each of its ways on this code several times."""
 
 
 class GlobalsConformance:
     """Needs the fixture ``box`` (fresh)."""
 
-    async def test_a_cell_has_the_globals_of_the_last_one(self, box: Box) -> None:
+    async def test_a_cell_has_the_globals_of_the_cell_before_it(self, box: Box) -> None:
         first = await cell(box, "import math\nx = 1\ndef half():\n    return x / 2")
         assert (first.stop, first.globals_kept) == (StopReason.FINISHED, True)
         assert (await cell(box, "x = 3\nprint(half(), math.pi > 3)")).output == "1.5 True\n"
@@ -114,7 +114,7 @@ class GlobalsConformance:
         assert (await cell(box, "print(two, room.two())", two=2)).output == "mine 2\n"
         assert (await cell(box, "old()", two=2)).stop is StopReason.PROTOCOL_ERROR
 
-    async def test_each_run_has_its_own_tools_and_none_of_the_last(self, box: Box) -> None:
+    async def test_each_run_has_its_own_tools_and_none_of_the_run_before_it(self, box: Box) -> None:
         look = "print(sorted(set(globals()) & {'one', 'two', 'room'}))"
         for name in ("one", "one", "two", "one"):
             result = await cell(
@@ -135,7 +135,7 @@ class GlobalsConformance:
             ("for _ in range(100): tool()", StopReason.TOO_MANY_CALLS),
         ],
     )
-    async def test_an_end_that_loses_the_globals_says_so(
+    async def test_the_result_says_so_if_the_end_of_a_run_loses_the_globals(
         self, box: Box, code: str, stop: StopReason
     ) -> None:
         await cell(box, "x = 1")

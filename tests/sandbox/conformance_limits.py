@@ -59,7 +59,7 @@ class LimitConformance:
         result = await play(box, "print('x' * 999)", limits)
         assert (len(result.output), result.output_truncated) == (1000, False)
 
-    async def test_stdout_and_stderr_and_children_interleave(self, box: Box) -> None:
+    async def test_output_of_stdout_stderr_and_children_stays_in_order(self, box: Box) -> None:
         code = """
             import os, subprocess, sys
             print("one")
@@ -101,7 +101,7 @@ class LimitConformance:
             while box.idle_bytes > with_file - 8_000_000:
                 await anyio.sleep(0.05)
         await box.execute("python3 -c 'import time; x = b\"x\" * 60_000_000; time.sleep(60)' &")
-        with anyio.fail_after(15):  # it is measured every five seconds
+        with anyio.fail_after(15):  # the memory is measured every five seconds
             while box.idle_bytes < 60_000_000:
                 await anyio.sleep(0.05)
 

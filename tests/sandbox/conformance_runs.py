@@ -37,7 +37,7 @@ class RunConformance:
         ]
         assert (result.calls, result.statements) == (2, 2)
 
-    async def test_statements_run_as_they_are_fed(self, box: Box) -> None:
+    async def test_each_statement_runs_as_soon_as_it_is_fed(self, box: Box) -> None:
         said = anyio.Event()
 
         async def handler(call: GuestCall) -> Answer:
@@ -69,7 +69,7 @@ class RunConformance:
             ("print(\n1)", 1, "1\n"),
         ],
     )
-    async def test_statements_are_counted(
+    async def test_a_result_has_the_number_of_statements_that_ran(
         self, used_box: Box, source: str, count: int, printed: str
     ) -> None:
         result = await play(used_box, source, tools=Tools({"tool": 5}))
@@ -137,7 +137,7 @@ class RunConformance:
         assert 'File "<reply>", line 7\n    y = = 2\n' in result.error
         assert "SyntaxError" in result.error
 
-    async def test_awaiting_tools_alone_imports_no_event_loop(self, used_box: Box) -> None:
+    async def test_code_that_only_awaits_tools_imports_no_event_loop(self, used_box: Box) -> None:
         code = """
             import sys, types
             print(await tool(1), [await tool(2) for _ in range(2)], "oicnysa"[::-1] in sys.modules)
@@ -222,7 +222,9 @@ class RunConformance:
             result = await run.finish()
         assert result.output == "[2, 4]\n"
 
-    async def test_runs_take_turns_and_share_files_but_not_globals(self, box: Box) -> None:
+    async def test_runs_execute_one_after_another_and_share_files_but_not_globals(
+        self, box: Box
+    ) -> None:
         first = await box.start_run([], Tools({}).handle, QUICK)
         order: list[str] = []
 
@@ -277,7 +279,7 @@ class RunConformance:
         assert (result.stop, result.output) == (StopReason.CANCELLED, "before\n")
         assert (await play(box, "print('next')")).output == "next\n"
 
-    # Ends
+    # How runs end
 
     @pytest.mark.parametrize(
         ("code", "words"),
@@ -307,10 +309,12 @@ class RunConformance:
             ("", StopReason.FINISHED),
         ],
     )
-    async def test_how_code_may_end_a_run(self, used_box: Box, code: str, stop: StopReason) -> None:
+    async def test_each_way_to_end_code_gives_its_stop_reason(
+        self, used_box: Box, code: str, stop: StopReason
+    ) -> None:
         assert (await play(used_box, code)).stop is stop
 
-    async def test_threads_are_waited_for_and_daemons_are_not(self, box: Box) -> None:
+    async def test_a_run_waits_for_its_threads_except_daemon_threads(self, box: Box) -> None:
         code = """
             import threading, time
             threading.Thread(target=lambda: (time.sleep(0.2), print("joined"))).start()

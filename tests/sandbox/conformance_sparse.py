@@ -66,7 +66,9 @@ class SparseConformance:
         assert (await play(box, MAKE)).stop is StopReason.FINISHED
         archive = await box.export_files()
         assert len(archive) < 100_000
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:  # other programs can read it too
+        with tarfile.open(
+            fileobj=io.BytesIO(archive)
+        ) as tar:  # other programs can read the archive
             assert tar.getmember("./folder/holes").size == LONG
         other = await backend.create(box_spec(box))
         try:

@@ -31,7 +31,7 @@ while True:
 async def serve_echo(box: Box, port: int) -> None:
     """Start a server in the box that sends back what it gets, and ``|end`` when its input ends."""
     await box.write_file("echo.py", ECHO.encode())
-    await box.write_file(f"ready.{port}", b"")  # the read below may come before the shell makes it
+    await box.write_file(f"ready.{port}", b"")  # the shell may make it only after the read below
     await box.execute(f"python3 -I -S echo.py {port} > ready.{port} 2>&1 &")
     while b"ready" not in await box.read_file(f"ready.{port}", limit=1000):
         await anyio.sleep(0.01)
@@ -58,7 +58,7 @@ time.sleep(99)
 
 
 async def fill_sockets(box: Box) -> None:
-    """Start that program in the background, and wait until the kernel's limit is reached."""
+    """Run `IN_FLIGHT` in the background, and wait until the kernel's limit is reached."""
     await box.write_file("in_flight.py", IN_FLIGHT.encode())
     await box.write_file("full", b"")
     await box.execute("python3 -I -S in_flight.py >full 2>&1 &")

@@ -1,8 +1,7 @@
 """Boxes that are emptied and used again, since this is much faster than making new ones.
 
 Making a box may take half a second, so a suite of hundreds of tests would take minutes. If an
-attack changes its box in a way that emptying does not undo, the next test fails. That is useful to
-know too.
+attack changes its box in a way that emptying does not undo, the next test fails and so reports it.
 """
 
 from collections.abc import AsyncIterator

@@ -66,7 +66,7 @@ async def test_new_work_waits_for_free_memory_and_is_then_refused() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(enter, "first", mine)
-        for _ in range(5):  # until it waits for its next look
+        for _ in range(5):  # until `admit` waits
             await anyio.lowlevel.checkpoint()
         assert admitted == []
         full.used_bytes = 100 * MB
@@ -84,7 +84,7 @@ async def test_the_number_of_boxes_at_work_is_limited() -> None:
     await bound(*boxes, limit_mb=1000).admit()
 
 
-def test_the_default_is_half_of_the_machine(tmp_path: Path) -> None:
+def test_the_default_limit_is_half_of_the_machines_memory(tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text("MemTotal:  4000000 kB\nMemFree: 1 kB\n")
     assert half_of_machine(tmp_path / "meminfo") == 2_000_000 * 1024
     assert half_of_machine(tmp_path / "nowhere") == 2 * 1024 * MB
@@ -92,7 +92,8 @@ def test_the_default_is_half_of_the_machine(tmp_path: Path) -> None:
 
 @pytest.fixture
 async def tight() -> AsyncIterator[JailBackend]:
-    """A jail whose boxes may use 250 MB together. Each may use 192 MB, and its files besides."""
+    """A jail whose boxes may use 250 MB together. Each may use 192 MB for its processes, and
+    more for its files."""
     settings = SandboxSettings(total_memory_mb=250, total_wait_seconds=0.5)
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(settings, tasks)
@@ -110,7 +111,7 @@ TAKE = """
 
 
 @pytest.mark.jail
-async def test_boxes_that_keep_their_own_limits_are_also_held_to_the_common_one(
+async def test_boxes_that_keep_their_own_limits_must_also_keep_the_common_limit(
     tight: JailBackend,
 ) -> None:
     small, large = await tight.create(SMALL), await tight.create(SMALL)

@@ -93,7 +93,9 @@ async def test_a_failing_backend_is_retried_at_most_once_a_second(jail: Backend)
         ("nonsense", 1),
     ],
 )
-def test_a_pool_fits_the_memory(tmp_path: Path, meminfo: str, size: int) -> None:
+def test_the_size_of_a_pool_follows_from_the_free_memory(
+    tmp_path: Path, meminfo: str, size: int
+) -> None:
     (tmp_path / "meminfo").write_text(meminfo)
     assert suggested_pool_size(tmp_path / "meminfo") == size
     assert suggested_pool_size(tmp_path / "nowhere") == 1

@@ -91,7 +91,7 @@ async def _hand_in(store: Store) -> None:
     await say(store)
 
 
-async def test_an_error_in_the_block_is_not_wrapped_in_a_group(url: str) -> None:
+async def test_an_error_in_the_block_is_not_wrapped_in_an_exception_group(url: str) -> None:
     with pytest.raises(KeyError):
         async with Store.open(url):
             raise KeyError("mine")

@@ -35,7 +35,7 @@ anyio.run(main)
 """
 
 
-# ---- who may have it
+# ---- only one bot may use a database
 
 
 async def test_a_second_bot_is_refused_with_the_process_id_of_the_first(postgres_url: str) -> None:
@@ -73,7 +73,7 @@ async def test_a_bot_that_lost_its_lock_to_another_bot_writes_no_more(
         await say(first, "mine again")
 
 
-# ---- a server that is not there
+# ---- a server that cannot be used
 
 
 @pytest.mark.parametrize(

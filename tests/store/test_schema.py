@@ -39,7 +39,8 @@ def schema(path: Path) -> dict[str, str]:
                 found[f"index of {table} on {columns.fetchall()}"] = f"unique: {unique[0]}"
             else:
                 plain = re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL)
-                found[f"table {name}"] = " ".join(plain.split())
+                # SQLite writes a space before the comma of a column that was added later.
+                found[f"table {name}"] = re.sub(r" (?=[,)])", "", " ".join(plain.split()))
         return found
 
 

@@ -42,6 +42,17 @@ async def test_chats_are_listed_by_newest_activity(store: Store, clock: Clock) -
     assert await store.chats.newest_times("onebot_v11") == {GROUP: 7.0, third: 6.0}
 
 
+async def test_a_chats_name_outlives_a_restart(url: str) -> None:
+    async with Store.open(url) as store:
+        said = record(store)
+        await store.messages.add(said, unique_id="1", before=store.chats.seen(GROUP, "Tea house"))
+        assert store.chats.seen(GROUP, "Tea house") == ()
+    async with Store.open(url) as store:
+        assert (store.chats.name(GROUP), store.chats.name(OTHER)) == ("Tea house", "")
+        store.chats.forget(GROUP)
+        assert store.chats.seen(GROUP, "Tea house") != ()
+
+
 async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
     async with Store.open(url) as store:
         bind = store.accounts.bind
@@ -62,7 +73,7 @@ async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
         assert store.accounts.own("nobody") == frozenset()
 
 
-async def test_two_connections_at_once_get_one_instance(store: Store) -> None:
+async def test_an_account_that_is_bound_twice_at_once_gets_one_instance(store: Store) -> None:
     got = await asyncio.gather(*(store.accounts.bind("onebot_v11", "20001") for _ in range(10)))
     assert set(got) == {"onebot_v11"}
 
@@ -166,7 +177,9 @@ async def test_only_the_newest_of_many_unanswered_messages_are_returned(store: S
     assert found.records == tuple(said[-3:])
 
 
-async def test_a_recalled_turn_marks_only_its_own_question_as_answered(store: Store) -> None:
+async def test_a_turn_whose_question_was_recalled_marks_only_that_question_as_answered(
+    store: Store,
+) -> None:
     one = await say(store, "one", sender=Sender("10001"), message_id="one")
     two = await say(store, "two", sender=Sender("10001"))
     turn = await store.turns.begin(GROUP, trigger_seq=one.seq, through_seq=two.seq, user_id="10001")
@@ -216,7 +229,7 @@ async def test_steps_are_stored_with_their_cost(store: Store) -> None:
 # ---- runs
 
 
-async def test_the_code_of_an_answer_is_found(store: Store) -> None:
+async def test_runs_are_stored_and_found_with_their_code_and_calls(store: Store) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
     await store.runs.begin("r1", GROUP, turn_id=turn.turn_id, code="pri")
     with pytest.raises(UniqueConflict):

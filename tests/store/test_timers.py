@@ -69,7 +69,7 @@ async def test_a_timer_that_is_over_is_deleted_after_the_agent_has_handled_its_l
     assert [row.timer_id for row in await store.timers.all()] == ["t2"]
 
 
-async def test_a_line_of_one_unique_id_is_stored_once(store: Store) -> None:
+async def test_two_lines_with_the_same_unique_id_are_stored_as_one(store: Store) -> None:
     for _ in range(2):
         line = record(store, "tea", author=Author.SYSTEM)
         await store.messages.add(line, unique_id="timer:t1:60")

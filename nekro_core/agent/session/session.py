@@ -34,7 +34,7 @@ from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
-from nekro_core.store import TurnRow
+from nekro_core.store import StoreUnavailable, TurnRow
 
 _PREPARE_S = 0.1
 """A turn is prepared this many seconds before it begins. An earlier preparation would more often be
@@ -66,6 +66,8 @@ class Session:
         self._prepared: PreparedTurn | None = None
         self._news = anyio.Event()
         self._listening = False
+        self._hooked_seq = self._noted_seq = 0
+        self._expected: set[int] = set()
 
     @property
     def working(self) -> bool:
@@ -91,8 +93,13 @@ class Session:
         """The sequence number of the newest waiting record; 0 if there is none."""
         return self._backlog.newest()
 
+    def expect(self, seq: int) -> None:
+        """Announce a record that comes later, because its voice is transcribed first."""
+        self._expected.add(seq)
+
     def on_record(self, record: Record, *, age_s: float = 0.0) -> None:
         """Add a record that arrived ``age_s`` seconds ago, and wake the session."""
+        self._expected.discard(record.seq)
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
         self._backlog.on_record(PendingMessage(record, self._services.clock() - age_s))
@@ -166,6 +173,7 @@ class Session:
                 case StaySilent():
                     self._backlog.clear_pending()
                     self._prepared = None
+                    await self._note_silence()
                     with anyio.move_on_after(self._services.settings.session_idle_s) as silence:
                         await self._news.wait()
                     if silence.cancelled_caught and self.idle:
@@ -182,6 +190,9 @@ class Session:
             signal = MsgSignal.CONTINUE
             if record.author is Author.PERSON:
                 signal = await self._ask_plugins(record)
+                self._hooked_seq = record.seq
+                if signal in (MsgSignal.BLOCK_ALL, MsgSignal.BLOCK_TRIGGER):
+                    await self._note_taken(record)
             if signal is MsgSignal.BLOCK_ALL:
                 self._backlog.hidden.add(record.seq)
             elif signal is not MsgSignal.BLOCK_TRIGGER:
@@ -189,6 +200,26 @@ class Session:
                     self._backlog.forced.add(record.seq)
                 if not await self._is_cooling_down(record):
                     self._backlog.add_pending(message)
+
+    async def _note_taken(self, record: Record) -> None:
+        """Store that a plugin took a message. Otherwise its hook, which may be a command, would be
+        called again after a restart."""
+        try:
+            await self._services.store.messages.mark_answered_elsewhere(record.seq)
+        except StoreUnavailable as error:
+            logger.error("{}: message {}: {}", self.chat_key, record.seq, error)
+
+    async def _note_silence(self) -> None:
+        """Store that no message up to the last one that hooks saw needs an answer, so that they are
+        not called again after a restart. Messages whose voices are still transcribed come later."""
+        seq = min((self._hooked_seq, *(each - 1 for each in self._expected)))
+        if seq <= self._noted_seq or self._backlog:
+            return
+        self._noted_seq = seq
+        try:
+            await self._services.store.chats.mark_handled(self.chat_key, seq)
+        except StoreUnavailable as error:
+            logger.error("{}: message {}: {}", self.chat_key, seq, error)
 
     async def _ask_plugins(self, record: Record) -> MsgSignal:
         """Call the plugins' hooks for a message. Returns what to do with the message."""

@@ -198,6 +198,7 @@ class Sessions:
             self._session(key).on_record(record, age_s=age_s)
         else:
             assert self._tasks is not None
+            self._session(key).expect(record.seq)
             self._tasks.start_soon(self._give_transcribed, record, age_s, name=f"voice in {key}")
 
     async def _give_transcribed(self, record: Record, age_s: float) -> None:

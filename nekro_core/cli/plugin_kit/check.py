@@ -62,13 +62,15 @@ async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = Non
     Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`.
     """
     counter = token_counter()
+    settings = settings or PluginSettings()
+    strict = PluginSettings(strict_host_range=settings.strict_host_range)
     logger.disable("nekro_core")  # the report has the same problems
     try:
         with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
             data = Path(folder) / "data"
             try:
-                await fetch_packages(plugin, data, settings or PluginSettings(), out)
-                async with Bot.open(data, plugin) as bot:
+                await fetch_packages(plugin, data, settings, out)
+                async with Bot.open(data, plugin, settings={"nekro_plugin": strict}) as bot:
                     ctx = bot.app.plugins.context_for(_NOWHERE)
                     tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
                     notes = [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from nekro_core.app.logs import log_to_stderr
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.files import FilesRefused
@@ -89,6 +90,7 @@ async def _check(options: argparse.Namespace) -> int:
     from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - imports the whole bot
     from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
 
+    log_to_stderr()
     try:
         return await check(Path(options.path), sys.stdout, Settings.load().nekro_plugin)
     except NoPlugin as error:
@@ -119,7 +121,8 @@ def _installer(options: argparse.Namespace) -> Installer:
         print(f"{question} [y/N] ", end="", flush=True)
         return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print)
+    strict = settings.nekro_plugin.strict_host_range
+    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, strict_host_range=strict)
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:

@@ -26,12 +26,14 @@ from nekro_core.cli.plugin_kit.installed import (
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
+from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
 from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
 from nekro_core.system.errors import NekroError
+from nekro_core.tools.problem import ProblemSeverity
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
@@ -44,12 +46,14 @@ class InstallRefused(NekroError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
-    a line. All methods block."""
+    a line. With ``strict_host_range``, a plugin is refused if its manifest excludes this host's
+    version. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
     ask: Callable[[str], bool]
     say: Callable[[str], None]
+    strict_host_range: bool = False
 
     def install(self, source: PluginSource) -> str:
         """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
@@ -238,12 +242,24 @@ class Installer:
         self._say(f"  from {source}{commit}; {len(files)} files")
         for line in abilities_text(looked):
             self._say(line)
+        self._tell_manifest_problems(fetched.path)
         if needs:
             missing = [need for need in needs if not self.shelf.has(need.requirement)]
             wanted = ", ".join(str(need.requirement) for need in needs)
             here = " (all there)" if not missing else ""
             self._say(f"  needs packages: {wanted}{here}")
         self._say(RIGHTS)
+
+    def _tell_manifest_problems(self, plugin: Path) -> None:
+        """Print the warnings that the bot would log. Raises `InstallRefused` for a plugin that the
+        bot would not load."""
+        found = manifest_problems(plugin, self._plugins, strict_host_range=self.strict_host_range)
+        errors = [each for each in found if each.severity is ProblemSeverity.ERROR]
+        if errors:
+            told = "\n".join(map(str, errors))
+            raise InstallRefused(f"a bot could not load it:\n{told}")
+        for each in found:
+            self._say(f"  {each.severity.value}: {each}")
 
     def _get(self, item: str, needs: tuple[PluginRequirement, ...]) -> None:
         if not needs and item not in self.shelf.needs:

@@ -9,7 +9,7 @@ import anyio
 
 from nekro_core.chat import Author, ChatKey, ChatMessage, Record
 from nekro_core.compat.maibot.chat_facts import ChatFacts
-from nekro_core.compat.maibot.formats.messages import message_of, stream_of
+from nekro_core.compat.maibot.formats.messages import adapters_of, message_of, stream_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.store import Store
@@ -49,7 +49,14 @@ class BotView:
                 "nickname": names[0] if names else "",
                 "alias_names": names[1:],
                 "platform": "qq",
-                "qq_account": next(iter(self.store.accounts.instances("onebot_v11")), ""),
+                "qq_account": next(
+                    (
+                        account
+                        for adapter in adapters_of("qq")
+                        for account in self.store.accounts.instances(adapter)
+                    ),
+                    "",
+                ),
             },
             "personality": {"personality": self.persona, "reply_style": ""},
         }
@@ -59,6 +66,12 @@ class BotView:
         empty, the adapter's first instance."""
         instances = self.store.accounts.instances(adapter)
         return instances.get(account, "") if account else next(iter(instances.values()), "")
+
+    def instance_on(self, platform: str, account: str = "") -> str:
+        """The same as `instance_of`, for a platform by MaiBot's name. An account of the bot's own
+        adapter goes before one of a plugin's gateway."""
+        found = (self.instance_of(adapter, account) for adapter in adapters_of(platform))
+        return next(filter(None, found), "")
 
     async def stream(self, key: ChatKey) -> dict[str, Any]:
         """A chat in MaiBot's form."""

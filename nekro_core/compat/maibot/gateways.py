@@ -2,7 +2,7 @@
 platform."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,8 +31,19 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.formats.messages import adapter_of, message_of, seconds_of
+from nekro_core.compat.maibot.formats.messages import (
+    adapters_of,
+    message_of,
+    platform_of,
+    seconds_of,
+)
 from nekro_core.compat.maibot.formats.segments import received_segments
+from nekro_core.compat.maibot.gateway_place import (
+    GatewayPlace,
+    GatewayRefused,
+    choose_place,
+    clean_name,
+)
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.delivery.adapter import Adapter, Capabilities
@@ -40,6 +51,8 @@ from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 
+_SENDING = ("send", "duplex")
+"""The types of gateways that can send."""
 _SEND_S = 60.0
 _CAN = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),
@@ -56,13 +69,15 @@ def _ignore() -> None:
 class GatewayPorts:
     """The parts of the bot that gateways use.
 
-    The adapter of a gateway is added to ``adapters``, under the platform's name. ``inbound``
-    accepts the messages from gateways; if it is None, they are refused. ``on_online`` is called
-    when a gateway connects. ``received_media`` stores the media of the messages; if it is None,
-    ``Services.media`` stores them.
+    The adapter of a gateway is added to ``adapters``, under the platform's name. ``own_adapters``
+    are the names of the bot's own adapters; a gateway for one of their platforms gets another name.
+    ``inbound`` accepts the messages from gateways; if it is None, they are refused. ``on_online``
+    is called when a gateway connects. ``received_media`` stores the media of the messages; if it is
+    None, ``Services.media`` stores them.
     """
 
     adapters: dict[str, Adapter] = field(default_factory=dict)
+    own_adapters: Collection[str] = ()
     inbound: Callable[[ChatMessage], Awaitable[object]] | None = None
     on_online: Callable[[], None] = _ignore
     received_media: MediaKeeper | None = None
@@ -70,24 +85,32 @@ class GatewayPorts:
 
 class GatewayAdapter:
     """An `Adapter` that sends through the gateway of a plugin. The plugin reports whether it is
-    online."""
+    online. ``reported`` is the account that it reports; it may be empty."""
 
     def __init__(
         self,
-        name: str,
-        account: str,
+        place: GatewayPlace,
+        reported: str,
         *,
         plugin: MaiBotPlugin,
         component: MaiBotComponent,
         bot: BotView,
     ) -> None:
-        self.name = name
-        self.account = account
-        self.scope = ""
+        self.name = place.adapter
+        self.account = place.account
+        self.place = place
+        self.reported = reported
+        self.state: Mapping[str, Any] = {}
+        """The gateway's last report that it is connected."""
         self.ready = False
         self._plugin = plugin
         self._component = component
         self._bot = bot
+
+    @property
+    def sends(self) -> bool:
+        """Whether the gateway can send."""
+        return str(self._component.metadata.get("route_type")) in _SENDING
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
         """See `Adapter`."""
@@ -98,7 +121,7 @@ class GatewayAdapter:
         """See `Adapter`."""
         if not self.ready:
             return Receipt(state=DeliveryState.PENDING, reason="the gateway is not connected")
-        if str(self._component.metadata.get("route_type")) not in ("send", "duplex"):
+        if not self.sends:
             return Receipt(state=DeliveryState.REJECTED, reason="the gateway only receives")
         record = Record(
             seq=0,
@@ -111,7 +134,13 @@ class GatewayAdapter:
         message["message_id"] = delivery.delivery_id
         given = {
             "message": message,
-            "route": {"platform": self.name, "account_id": self.account, "scope": self.scope},
+            "route": {
+                "platform": platform_of(self.name),
+                "account_id": self.reported,
+                "scope": str(
+                    self.state.get("scope") or self._component.metadata.get("scope") or ""
+                ),
+            },
             "metadata": {},
         }
         try:
@@ -130,7 +159,7 @@ class GatewayAdapter:
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         """See `Adapter`."""
         del chat_key
-        return frozenset({self.account} if self.account else ())
+        return frozenset({self.reported} if self.reported else ())
 
     async def start(self) -> None:
         """Do nothing, because the plugin makes the connection."""
@@ -176,32 +205,66 @@ class Gateways:
             if adapter is not None:
                 adapter.ready = False
             return adapter is not None
-        if adapter is None:
-            adapter = await self._connect(plugin, component, payload)
-            if adapter is None:
-                return False
-        adapter.scope = str(payload.get("scope") or component.metadata.get("scope") or "")
-        adapter.ready = True
+        try:
+            adapter = await self._placed(plugin, component, payload)
+        except GatewayRefused as error:
+            logger.error("gateway {} of {}: {}", component.name, plugin.plugin_id, error)
+            if adapter is not None:
+                adapter.ready = False
+            return False
+        adapter.state, adapter.ready = payload, True
         self._ports.on_online()
         return True
 
-    async def _connect(
-        self, plugin: MaiBotPlugin, component: MaiBotComponent, payload: Mapping[str, Any]
-    ) -> GatewayAdapter | None:
-        metadata, about = component.metadata, f"gateway {component.name} of {plugin.plugin_id}"
-        name = _name(str(payload.get("platform") or metadata.get("platform") or "").strip())
-        account = str(payload.get("account_id") or metadata.get("account_id") or "").strip()
-        if not name or not account:
-            logger.error("{}: the platform or the account_id is missing", about)
-            return None
-        if name in self._ports.adapters:
-            logger.error("{}: another adapter serves {} already", about, name)
-            return None
-        adapter = GatewayAdapter(name, account, plugin=plugin, component=component, bot=self._bot)
-        await self._bot.store.accounts.bind(name, account)
-        self._ports.adapters[name] = adapter
-        self._adapters[plugin.plugin_id, component.name] = adapter
+    async def _placed(
+        self, plugin: MaiBotPlugin, component: MaiBotComponent, state: Mapping[str, Any]
+    ) -> GatewayAdapter:
+        """Return the adapter of a gateway. It is a new one if the gateway must use another place
+        than before, for example because an account of the bot has connected since then. Raises
+        `GatewayRefused`."""
+        metadata, accounts = component.metadata, self._bot.store.accounts
+        platform = str(state.get("platform") or metadata.get("platform") or "").strip()
+        reported = str(state.get("account_id") or metadata.get("account_id") or "").strip()
+        key = (plugin.plugin_id, component.name)
+        known = self._adapters.get(key)
+        place = choose_place(
+            platform,
+            reported,
+            gateway=component.name,
+            only_receives=str(metadata.get("route_type")) not in _SENDING,
+            own_adapters=self._ports.own_adapters,
+            running=[
+                name
+                for name, each in self._ports.adapters.items()
+                if not isinstance(each, GatewayAdapter)
+            ],
+            accounts={name: accounts.instances(name) for name in _adapters(platform)},
+            serving=self._sender_to(platform, known),
+        )
+        if known is not None and (known.place, known.reported) == (place, reported):
+            return known
+        adapter = GatewayAdapter(place, reported, plugin=plugin, component=component, bot=self._bot)
+        await accounts.bind(place.adapter, place.account)
+        if known is not None:
+            adapter.state, adapter.ready = known.state, known.ready
+            await self._remove(known)
+        if not place.shared:
+            self._ports.adapters[place.adapter] = adapter
+        self._adapters[key] = adapter
         return adapter
+
+    def _sender_to(self, platform: str, asking: GatewayAdapter | None) -> str:
+        """The account of another gateway that sends to a platform; empty if there is none."""
+        serving = [self._ports.adapters.get(name) for name in _adapters(platform)]
+        for each in serving:
+            if isinstance(each, GatewayAdapter) and each.sends and each is not asking:
+                return each.account
+        return ""
+
+    async def _remove(self, adapter: GatewayAdapter) -> None:
+        await adapter.aclose()
+        if self._ports.adapters.get(adapter.name) is adapter:
+            del self._ports.adapters[adapter.name]
 
     async def route_message(self, plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> bool:
         """Handle a message that a gateway has received.
@@ -213,11 +276,15 @@ class Gateways:
         component = _component(plugin, payload)
         adapter = self._adapters.get((plugin.plugin_id, component.name)) if component else None
         given = payload.get("message")
-        if adapter is None or not adapter.ready or not isinstance(given, Mapping):
+        if component is None or adapter is None or not adapter.ready:
+            return False
+        if not isinstance(given, Mapping):
             return False
         try:
+            if adapter.place.beside:
+                adapter = await self._placed(plugin, component, adapter.state)
             message = await self._message(adapter, given, payload)
-        except (ChatKeyError, ValueError) as error:
+        except (ChatKeyError, GatewayRefused, ValueError) as error:
             logger.error("gateway of {}: the message is refused: {}", plugin.plugin_id, error)
             return False
         if self._ports.inbound is None:
@@ -229,10 +296,7 @@ class Gateways:
         """Remove the adapters of a plugin's gateways. Their accounts and chats stay in the
         database."""
         for key in [key for key in self._adapters if key[0] == plugin.plugin_id]:
-            adapter = self._adapters.pop(key)
-            await adapter.aclose()
-            if self._ports.adapters.get(adapter.name) is adapter:
-                del self._ports.adapters[adapter.name]
+            await self._remove(self._adapters.pop(key))
 
     async def _message(
         self, adapter: GatewayAdapter, given: Mapping[str, Any], payload: Mapping[str, Any]
@@ -244,9 +308,12 @@ class Gateways:
         if not isinstance(user, Mapping) or not user.get("user_id"):
             raise ValueError("message_info.user_info.user_id is missing")
         in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
-        native = str(
-            group["group_id"] if in_group and isinstance(group, Mapping) else user["user_id"]
-        )
+        more = info.get("additional_config")
+        more = more if isinstance(more, Mapping) else {}
+        # The bot's own account may be the sender, if a plugin adds what the bot has done.
+        native = str(more.get("platform_io_target_user_id") or user["user_id"])
+        if in_group and isinstance(group, Mapping):
+            native = str(group["group_id"])
         kind = ChatKind.GROUP if in_group else ChatKind.PRIVATE
         key = ChatKey(self._bot.instance_of(adapter.name, adapter.account), kind, native)
         pieces: list[Segment] = []
@@ -277,6 +344,8 @@ class Gateways:
             time=seconds_of(given.get("timestamp")) or self._bot.wall(),
             account=adapter.account,
             to_bot=not in_group or meant or adapter.account in own,
+            # MaiBot records notices and does not answer them.
+            answered_elsewhere=given.get("is_notify") is True,
         )
 
 
@@ -288,11 +357,8 @@ def _component(plugin: MaiBotPlugin, payload: Mapping[str, Any]) -> MaiBotCompon
     return None
 
 
-def _name(platform: str) -> str:
-    name = adapter_of(platform)
-    return "".join(
-        each if each.isascii() and (each.isalnum() or each in "_.") else "_" for each in name
-    )
+def _adapters(platform: str) -> tuple[str, ...]:
+    return tuple(map(clean_name, adapters_of(platform)))
 
 
 def _receipt(value: Any) -> Receipt:

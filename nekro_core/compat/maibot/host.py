@@ -43,6 +43,7 @@ class MaiBotHost:
         tasks: TaskGroup,
         *,
         tool_s: float,
+        strict_host_range: bool,
         is_operator: Callable[[ChatKey, str], bool],
         hook_sends: Callable[[SendHook], Callable[[], None]] | None,
     ) -> None:
@@ -55,6 +56,7 @@ class MaiBotHost:
             bot=bot, plugins=self.plugins, hooks=self._hooks, commands=commands
         )
         self._tool_s = tool_s
+        self._strict_host_range = strict_host_range
         self._hook_sends = hook_sends
         self._loader: MaiBotLoader | None = None
         self._unhook: Callable[[], None] | None = None
@@ -67,6 +69,7 @@ class MaiBotHost:
         gateways: GatewayPorts,
         *,
         tool_s: float,
+        strict_host_range: bool = False,
         is_operator: Callable[[ChatKey, str], bool],
         hook_sends: Callable[[SendHook], Callable[[], None]] | None = None,
     ) -> AsyncIterator[Self]:
@@ -76,6 +79,8 @@ class MaiBotHost:
             bot: The data of the bot that plugins read.
             gateways: The parts of the bot that plugins' message gateways use.
             tool_s: Time limit in seconds of a command, and of a tool that sets no limit.
+            strict_host_range: Whether to refuse a plugin if its manifest does not allow this host's
+                version of MaiBot. Otherwise such a plugin is loaded with a warning.
             is_operator: Whether a person may run commands for operators in a chat.
             hook_sends: Adds a hook for every sent message, and returns a function that removes the
                 hook.
@@ -86,6 +91,7 @@ class MaiBotHost:
                 gateways,
                 tasks,
                 tool_s=tool_s,
+                strict_host_range=strict_host_range,
                 is_operator=is_operator,
                 hook_sends=hook_sends,
             )
@@ -125,4 +131,5 @@ class MaiBotHost:
             gateways=self._gateways,
             inbound=self._inbound,
             tool_s=self._tool_s,
+            strict_host_range=self._strict_host_range,
         )

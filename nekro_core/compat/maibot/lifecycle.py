@@ -54,7 +54,9 @@ class MaiBotLifecycle:
         """Add the plugin to the loaded plugins, call its ``on_load``, then offer its components."""
         plugin = self.plugin
         self.plugins.by_id[plugin.plugin_id] = plugin
-        _read_gateways(plugin)
+        # A gateway may connect in `on_load`. Other components cannot be called yet.
+        gateways = [each for each in plugin.declared() if each.type == "MESSAGE_GATEWAY"]
+        plugin.components[:] = gateways
         await self._call("on_load")
         try:
             _offer_components(plugin, self.bot)
@@ -133,26 +135,15 @@ async def _stamp(path: anyio.Path) -> tuple[int, int]:
     return (stat.st_mtime_ns, stat.st_size)
 
 
-def _read_gateways(plugin: MaiBotPlugin) -> None:
-    """Read the gateways before ``on_load`` is called, because a gateway may connect in ``on_load``.
-    Other components cannot be called yet."""
-    try:
-        with plugin.native.acting():
-            declared = plugin.instance.get_components()
-    except Exception as error:  # noqa: BLE001 - may work after `on_load`
-        logger.debug("{}: no components before on_load: {!r}", plugin.plugin_id, error)
-        return
-    components, _ = components_of(declared or (), "")
-    plugin.components[:] = [each for each in components if each.type == "MESSAGE_GATEWAY"]
-
-
 def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
     """Read the plugin's components and offer its tools. This is done after ``on_load``, because
-    some plugins make their components there. Raises the exceptions of `get_components`."""
+    some plugins make their components there. Those that ``on_load`` has switched off stay off.
+    Raises the exceptions of `get_components`."""
     where = f"{plugin.folder / 'plugin.py'}:1"
     with plugin.native.acting():
         declared = plugin.instance.get_components()
     plugin.components[:], problems = components_of(declared or (), where)
+    plugin.offered = True
     for each in plugin.components:
         if each.type not in _TYPES:
             problems.append(_error(f"component {each.name!r} is of type {each.type!r}", where))

@@ -24,6 +24,8 @@ from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.plugin.manifest import (
     FILE_NAME,
+    PROVIDED_PLUGINS,
+    STRICT_REMEDY,
     MaiBotManifest,
     MaiBotManifestError,
     read_manifest,
@@ -49,7 +51,8 @@ _LIFECYCLE = ("on_load", "on_unload", "on_config_update")
 @dataclass(slots=True, kw_only=True, eq=False)
 class MaiBotLoader:
     """Loads plugins and connects each plugin to the bot. ``tool_s`` is the time limit in seconds of
-    a tool that sets no limit."""
+    a tool that sets no limit. With ``strict_host_range``, a plugin is refused if its manifest does
+    not allow this host's version of MaiBot."""
 
     bot: BotView
     hooks: HookRunner
@@ -57,6 +60,7 @@ class MaiBotLoader:
     gateways: Gateways
     inbound: InboundMessages
     tool_s: float
+    strict_host_range: bool = False
     _with_legacy_imports: set[str] = field(default_factory=set)
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
@@ -67,6 +71,9 @@ class MaiBotLoader:
             manifest = read_manifest(folder / FILE_NAME)
         except MaiBotManifestError as error:
             raise LoadFailed(_error(f"{FILE_NAME}: {error}", where)) from None
+        if self.strict_host_range and manifest.host_range_problem:
+            text, remedy = manifest.host_range_problem, STRICT_REMEDY
+            raise LoadFailed(_error(f"{FILE_NAME}: {text}", where, remedy))
         values = _settings(folder)
         if not configuration.is_enabled(values):
             text = f"[plugin] enabled is false in its {configuration.FILE_NAME}"
@@ -115,6 +122,8 @@ class MaiBotLoader:
     def _check_plugins(self, manifest: MaiBotManifest, where: str) -> None:
         """Raise `LoadFailed` if a needed plugin is missing, or if its version does not fit."""
         for needed, wanted in manifest.plugins:
+            if needed in PROVIDED_PLUGINS:
+                continue
             other = self.plugins.by_id.get(needed)
             if other is None:
                 remedy = "install it, or see why it fails"

@@ -13,7 +13,7 @@ from nekro_core.compat.maibot.formats.declared_names import (
     set_by_model,
     within_chat,
 )
-from nekro_core.compat.maibot.formats.messages import adapter_of, host_arguments
+from nekro_core.compat.maibot.formats.messages import adapters_of, host_arguments
 from nekro_core.compat.maibot.formats.results import outcome
 from nekro_core.compat.maibot.formats.schema import (
     object_schema,
@@ -109,7 +109,9 @@ def tool_of(
         where=place_of(getattr(plugin.instance, component.handler, None) or type(plugin.instance)),
         timeout_s=min(component.number("timeout_ms") / 1000 or plugin.tool_s, _LONGEST_S),
         around=plugin.native.acting,
-        adapters=frozenset(map(adapter_of, component.words("platforms"))),
+        adapters=frozenset(
+            name for platform in component.words("platforms") for name in adapters_of(platform)
+        ),
     )
 
 

@@ -35,17 +35,29 @@ _SIGNAL = (f"{_AUTHORING}.declarations:MsgSignal",)
 _CORE_CONFIG = (*_of(f"{_COMPAT}.core", "CoreConfig config"), f"{_MODELS}.groups:ModelConfigGroup")
 _LOGGERS = _of(f"{_COMPAT}.core", "get_sub_logger logger")
 _MATCHERS = _of(f"{_COMPAT}.onebot", "command_guard finish_with on_command reset_command_guard")
-_ONEBOT_UTIL = _of(f"{_COMPAT}.onebot", "get_user_avatar get_user_group_card_name get_user_name")
+_ONEBOT_UTIL = _of(
+    f"{_COMPAT}.onebot",
+    "get_chat_info get_chat_info_old get_user_avatar get_user_group_card_name get_user_name",
+)
+_RUN_CODE = (f"{_COMPAT}.limited_run_code:limited_run_code",)
+_MESSAGE_SERVICE = f"{_COMPAT}.message_service:message_service"
+_CHAT_SERVICES = (
+    f"{_MESSAGE_SERVICE} as chat_service",
+    f"{_MESSAGE_SERVICE} as universal_chat_service",
+)
 _SEND_SEGMENTS = (
     f"{_LEGACY_MESSAGE}:ChatType",
     *_of(
-        f"{_COMPAT}.platform",
+        f"{_COMPAT}.platform_values",
         "PlatformAtSegment PlatformChannel PlatformSendRequest PlatformSendResponse "
         "PlatformSendSegment PlatformSendSegmentType",
     ),
 )
 _VECTOR_CLIENT = _of(f"{_VECTORS}.functions", "get_qdrant_client get_qdrant_config")
-_PLATFORM_NAMES = ("PlatformUser", "LegacyAdapter as BaseAdapter")
+_PLATFORM_NAMES = (
+    f"{_COMPAT}.platform_values:PlatformUser",
+    f"{_COMPAT}.platform:LegacyAdapter as BaseAdapter",
+)
 _AGENT_SEGMENTS = _of(_SEGMENTS, "AgentMessageSegment AgentMessageSegmentType MessageContent")
 _CHAT_MESSAGE = (
     "nekro_core.compat.nekro_agent.legacy_message:LegacyChatMessage as ChatMessage",
@@ -148,12 +160,20 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.schemas.agent_message": _AGENT_SEGMENTS,
         "nekro_agent.schemas.chat_message": _CHAT_MESSAGE,
         "nekro_agent.schemas.i18n": _I18N,
+        "nekro_agent.schemas.message": (f"{_COMPAT}.web_users:Ret",),
         "nekro_agent.schemas.signal": _SIGNAL,
         "nekro_agent.services": (),
         "nekro_agent.services.agent": (),
         "nekro_agent.services.agent.creator": _of(
             f"{_MODELS}.messages", "ContentSegment OpenAIChatMessage"
         ),
+        "nekro_agent.services.agent.resolver": _of(
+            f"{_COMPAT}.limited_run_code", "ParsedCodeRunData parse_chat_response"
+        ),
+        "nekro_agent.services.agent.run_agent": _RUN_CODE,
+        "nekro_agent.services.chat": _CHAT_SERVICES,
+        "nekro_agent.services.chat.universal_chat_service": _CHAT_SERVICES,
+        "nekro_agent.services.config_service": (f"{_COMPAT}.settings_services:ConfigService",),
         "nekro_agent.services.agent.openai": _of(
             f"{_MODELS}.functions",
             "OpenAIResponse gen_openai_chat_response gen_openai_embeddings",
@@ -184,6 +204,19 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.services.plugin.collector": _of(
             f"{_COMPAT}.core", "PluginCollector plugin_collector"
         ),
+        "nekro_agent.services.plugin.manager": (f"{_COMPAT}.settings_services:save_plugin_config",),
+        "nekro_agent.services.sandbox": (),
+        "nekro_agent.services.sandbox.executor": _RUN_CODE,
+        "nekro_agent.services.sandbox.runner": _RUN_CODE,
+        "nekro_agent.services.user": (),
+        "nekro_agent.services.user.deps": _of(
+            f"{_COMPAT}.web_users",
+            "get_current_active_user get_current_super_user get_current_user",
+        ),
+        "nekro_agent.services.user.perm": (
+            f"{_COMPAT}.web_users:LegacyRole as Role",
+            *_of(f"{_COMPAT}.web_users", "check_role require_role"),
+        ),
         "nekro_agent.services.plugin.packages": (
             "nekro_core.plugins.host.dynamic_import:dynamic_import_pkg",
         ),
@@ -201,17 +234,20 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.models": (),
         "nekro_agent.models.db_chat_channel": (
-            f"{_COMPAT}.rows.chats:DBChatChannel",
+            *_of(f"{_COMPAT}.rows.chats", "ChannelStatus DBChatChannel"),
+            f"{_COMPAT}.rows.presets:DefaultPreset",
             f"{_LEGACY_MESSAGE}:ChatType",
         ),
         "nekro_agent.models.db_chat_message": (f"{_COMPAT}.rows.messages:DBChatMessage",),
-        "nekro_agent.models.db_exec_code": (f"{_COMPAT}.rows.plugin_data:DBExecCode",),
+        "nekro_agent.models.db_exec_code": _of(
+            f"{_COMPAT}.rows.plugin_data", "DBExecCode ExecStopType"
+        ),
         "nekro_agent.models.db_plugin_data": (f"{_COMPAT}.rows.plugin_data:DBPluginData",),
         "nekro_agent.models.db_preset": (f"{_COMPAT}.rows.presets:DBPreset",),
         "nekro_agent.models.db_user": (f"{_COMPAT}.rows.users:DBUser",),
         "nekro_agent.adapters": (),
         "nekro_agent.adapters.interface": (
-            *(f"{_COMPAT}.platform:{name}" for name in _PLATFORM_NAMES),
+            *_PLATFORM_NAMES,
             *_SEND_SEGMENTS,
         ),
         "nekro_agent.adapters.interface.base": (
@@ -219,7 +255,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "nekro_agent.adapters.interface.schemas": (),
         "nekro_agent.adapters.interface.schemas.platform": (
-            f"{_COMPAT}.platform:PlatformUser",
+            f"{_COMPAT}.platform_values:PlatformUser",
             *_SEND_SEGMENTS,
         ),
         "nekro_agent.adapters.onebot_v11": (),
@@ -243,6 +279,7 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.file_utils": (
             "nekro_core.plugins.authoring.files:BoxFileSystem as FileSystem",
         ),
+        "nekro_agent.tools.image_utils": (f"{_COMPAT}.tools.image_utils",),
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
         # The bot's vector store with the names of Qdrant's client. If the real package is

@@ -17,6 +17,7 @@ from loguru import logger
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
+from nekro_core.compat.nekro_agent.plugin_run import CodeRunner
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import effective_binding
 from nekro_core.plugins.authoring.services import Services
@@ -92,7 +93,7 @@ class FactsFile:
 class NekroAgentHost:
     """The parts of one bot that the names of nekro-agent use. ``adapters`` has the running adapters
     by name. ``reset`` hides a chat's earlier messages from the model. ``run_seconds`` is the time
-    limit of a run of code.
+    limit of a run of code, and ``code_runner`` runs code.
 
     Facts about users, chats and presets that plugins store and that have no column in the database
     are in three JSON files in the data folder. The bot's `Services` have this object as an
@@ -109,6 +110,7 @@ class NekroAgentHost:
     run_seconds: float = 60.0
     plugins: PluginRegistry | None = None
     reset: Callable[[ChatKey], Awaitable[object]] | None = None
+    code_runner: CodeRunner | None = None
 
     def __post_init__(self) -> None:
         folder = self.data_dir / "existing_plugins"

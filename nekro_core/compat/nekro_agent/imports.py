@@ -1,5 +1,6 @@
 """Makes facades importable while a bot runs. A facade is a module with a name of nekro-agent."""
 
+import dis
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,20 +8,25 @@ from contextlib import contextmanager
 from functools import cached_property
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 
 from loguru import logger
 
 from nekro_core.compat.nekro_agent.facades import FACADES
+from nekro_core.compat.nekro_agent.refused import REFUSED
 
 Table = Mapping[str, Sequence[str]]
+_IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+_IMPORTLIB = "importlib._bootstrap"
+"""It looks up the names of ``from package import name`` before the statement does."""
 
 
 class Facade(ModuleType):
     """A module with a name of nekro-agent that re-exports objects of nekro-core.
 
-    A missing name raises an `ImportError` whose text says what to do. With an `AttributeError`,
-    ``from ... import`` would drop the text.
+    A missing name raises an error whose text says what to do: an `ImportError` in an import, since
+    ``from ... import`` would drop the text of an `AttributeError`; else an `AttributeError`, which
+    `hasattr` and `getattr` expect.
     """
 
     def __init__(self, name: str, offers: "_Offers") -> None:
@@ -30,23 +36,25 @@ class Facade(ModuleType):
     def __getattr__(self, name: str) -> object:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
+        try:
+            return self._find(name)
+        except ImportError as error:
+            if _is_import(sys._getframe(1)):  # noqa: SLF001 - there is no other way to know
+                raise
+            raise AttributeError(str(error), name=name, obj=self) from None
+
+    def _find(self, name: str) -> object:
+        """Find a module below this one, or a name that another facade offers."""
         offers: _Offers = self.__dict__["_offers"]
         inner = f"{self.__name__}.{name}"
         # ``from nekro_agent.api import message`` calls ``__getattr__`` before Python looks for a
         # module of this name.
-        if inner in offers.table:
+        if inner in offers.table or inner in REFUSED:
             return importlib.import_module(inner)
-        if self.__name__ not in offers.table:
-            value = self.__dict__[name] = offers.anywhere(self.__name__, name)
-            return value
-        offered = sorted(each for each in vars(self) if not each.startswith("_"))
-        where = offers.where(name)
-        hint = f"import it from {where}" if where else "see nekro_core.api for what plugins can use"
-        raise ImportError(
-            f"{self.__name__} has no {name!r} here. It offers {', '.join(offered) or 'nothing'}; "
-            f"{hint}",
-            name=self.__name__,
-        )
+        if remedy := REFUSED.get(f"{self.__name__}:{name}"):
+            raise ImportError(f"{self.__name__} has no {name!r} here: {remedy}", name=self.__name__)
+        value = self.__dict__[name] = offers.anywhere(self.__name__, name)
+        return value
 
     def __setattr__(self, name: str, value: object) -> None:
         # When the module ``nekro_agent.core.config`` is imported, Python sets it as the attribute
@@ -55,6 +63,12 @@ class Facade(ModuleType):
         if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
             return
         super().__setattr__(name, value)
+
+
+def _is_import(caller: FrameType) -> bool:
+    """Whether this code looks up a name for an import statement."""
+    instruction = caller.f_code.co_code[caller.f_lasti]
+    return instruction == _IMPORT_FROM or caller.f_globals.get("__name__") == _IMPORTLIB
 
 
 class _Offers:
@@ -90,17 +104,29 @@ class _Offers:
         return self._index.get(name, "")
 
     def anywhere(self, module: str, name: str) -> object:
-        """Find an object by its name in all facades. ``module`` is the imported module, which is
-        not in the table. Raises `ImportError`."""
+        """Find an object by its name in all facades. ``module`` is the imported module, which does
+        not offer the name, or is not in the table: plugins import names from modules that only use
+        them too. Raises `ImportError`."""
         where = self.where(name)
-        if not where:
-            raise ImportError(
-                f"{module} is not offered here, and no other module has {name!r}; "
-                f"{_near(module, self.table)}",
-                name=module,
-            )
-        logger.info("{} is not offered here: {} is imported from {}", module, name, where)
-        return dict(self.of(where))[name]
+        if where:
+            logger.info("{} does not offer {}: it is imported from {}", module, name, where)
+            return dict(self.of(where))[name]
+        if module not in self.table:
+            said = f"{module} is not offered here, and no other module has {name!r}"
+            raise ImportError(f"{said}; {_near(module, self.table)}", name=module)
+        offered = ", ".join(sorted(each for each, _ in self.of(module)))
+        raise ImportError(
+            f"{module} has no {name!r} here, and no other module has it. It offers "
+            f"{offered or 'nothing'}; see nekro_core.api for what plugins can use",
+            name=module,
+        )
+
+
+def _refused(module: str) -> str:
+    """The entry of `REFUSED` for a module or a package around it; empty if there is none."""
+    while module and module not in REFUSED:
+        module = module.rpartition(".")[0]
+    return module
 
 
 def _near(module: str, table: Table) -> str:
@@ -136,8 +162,10 @@ class _FacadeFinder(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         """See `MetaPathFinder`."""
         del path, target
+        if refused := _refused(fullname):
+            raise ModuleNotFoundError(f"{refused} is not here: {REFUSED[refused]}", name=fullname)
         if fullname in self._table:
-            inner = any(name.startswith(f"{fullname}.") for name in self._table)
+            inner = any(name.startswith(f"{fullname}.") for name in (*self._table, *REFUSED))
             return ModuleSpec(
                 fullname, self, origin="nekro_core.compat.nekro_agent", is_package=inner
             )

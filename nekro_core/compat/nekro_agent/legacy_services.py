@@ -45,7 +45,8 @@ class NekroAgentServices(NekroAgentHost):
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:
         """Whether a plugin has switched off answers in this chat or to this person."""
-        if not self.extra_chats.get(ctx.chat_key).get("is_active", True):
+        chat = self.extra_chats.get(ctx.chat_key)
+        if not chat.get("is_active", True) or chat.get("observe_mode", False):
             return True
         known = self.extra_users.get(f"{ctx.chat.instance}:{ctx.from_user_id}")
         return bool(known) and self.user(ctx).is_prevent_trigger

@@ -8,10 +8,11 @@ from nonebot.adapters import Bot, Event, Message
 from nonebot.matcher import Matcher
 
 from nekro_core.compat.nekro_agent.host import current_host
+from nekro_core.compat.nekro_agent.legacy_segments import ChatType
 from nekro_core.compat.nekro_agent.platform import bot_of
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.policy.permissions import CommandPermission, permission_of
-from nekro_core.tools.outcome import ToolFailure
+from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 
 async def get_user_name(event: Any = None, bot: Any = None, user_id: str = "", **_: Any) -> str:
@@ -36,6 +37,22 @@ async def get_user_avatar(user_id: str | int, **_: Any) -> str:
     if not str(user_id).isdigit():
         raise ToolFailure(f"{user_id!r} is not the number of an account")
     return f"https://q1.qlogo.cn/g?b=qq&nk={user_id}&s=640"
+
+
+async def get_chat_info(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
+    """The chat of an event: ``group_30003`` or ``private_10001``, and its kind. Raises `ValueError`
+    for an event of no chat."""
+    if group := getattr(event, "group_id", None):
+        return f"group_{group}", ChatType.GROUP
+    if person := getattr(event, "user_id", None):
+        return f"private_{person}", ChatType.PRIVATE
+    raise InvalidValue(f"{type(event).__name__} belongs to no group and no person")
+
+
+async def get_chat_info_old(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
+    """The same as `get_chat_info`, but with the whole chat key: ``onebot_v11-group_30003``."""
+    channel, kind = await get_chat_info(event)
+    return f"{_instance(str(event.self_id))}-{channel}", kind
 
 
 def on_command(cmd: str, *args: Any, **kwargs: Any) -> type[Matcher]:

@@ -1,24 +1,26 @@
-"""Adapters and accounts with the names of nekro-agent, and the classes of requests to its
-adapters."""
+"""Adapters and accounts with the names of nekro-agent."""
 
-from enum import StrEnum
+from collections.abc import Iterator
 from typing import Any
 
 import nonebot
-from pydantic import BaseModel, ConfigDict, Field
 
+from nekro_core.chat import ChatKey, ChatKeyError, Mention, Reply, Segment, Text
+from nekro_core.chat import File as FileSegment
+from nekro_core.chat import Image as ImageSegment
+from nekro_core.chat.mentions import text_segments
+from nekro_core.chat.segments import EVERYONE
 from nekro_core.compat.nekro_agent.host import current_host
 from nekro_core.compat.nekro_agent.legacy_segments import ChatType
+from nekro_core.compat.nekro_agent.platform_values import (
+    PlatformChannel,
+    PlatformSendRequest,
+    PlatformSendResponse,
+    PlatformSendSegment,
+    PlatformUser,
+)
+from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.outcome import ToolFailure
-
-
-class PlatformUser(BaseModel):
-    """A person on a platform."""
-
-    platform_name: str = ""
-    user_id: str = ""
-    user_name: str = ""
-    user_avatar: str = ""
 
 
 class LegacyAdapter:
@@ -50,12 +52,69 @@ class LegacyAdapter:
         )
 
     async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
-        """A person, with the name in the database."""
-        name = await current_host().store.users.name(self.key, str(user_id))
+        """A person, with the name in the database. The accounts of this adapter are searched one
+        after another."""
+        users, name = current_host().store.users, ""
+        for instance in self._instances():
+            name = name or await users.name(instance, str(user_id))
         return PlatformUser(platform_name=self.key, user_id=str(user_id), user_name=name)
+
+    async def get_channel_info(self, channel_id: str, *_: Any, **__: Any) -> PlatformChannel:
+        """A chat, with the name in the database. ``channel_id`` is ``group_30003`` or a whole chat
+        key. Raises `ChatKeyError` for another text."""
+        keys = [*self._chats(channel_id)]
+        names = current_host().store.chats.name
+        name = next(filter(None, map(names, keys)), keys[0].native_id)
+        return PlatformChannel(
+            channel_id=f"{keys[0].kind.value}_{keys[0].native_id}",
+            channel_name=name,
+            channel_type=ChatType(keys[0].kind.value),
+        )
+
+    async def forward_message(self, request: PlatformSendRequest) -> PlatformSendResponse:
+        """Send a message to the chat that the request names. An error is in the response."""
+        try:
+            ctx = await AgentCtx.create_by_chat_key(request.chat_key)
+            reply = [Reply(request.ref_msg_id)] if request.ref_msg_id else []
+            parts: list[Segment] = [*reply]
+            for segment in request.segments:
+                parts += await _segments(ctx, segment)
+            receipts = await ctx.send(parts)
+        except (ToolFailure, ChatKeyError) as error:
+            return PlatformSendResponse(success=False, error_message=str(error))
+        sent = receipts[-1].message_id if receipts else None
+        return PlatformSendResponse(success=True, message_id=sent)
+
+    def _instances(self) -> list[str]:
+        """The instances of the adapter's accounts; an adapter without accounts is its own."""
+        return [*current_host().store.accounts.instances(self.key).values()] or [self.key]
+
+    def _chats(self, channel_id: str) -> Iterator[ChatKey]:
+        if "-" in channel_id:
+            yield ChatKey.parse(channel_id)
+            return
+        for instance in self._instances():
+            yield ChatKey.parse(f"{instance}-{channel_id}")
 
     def __repr__(self) -> str:
         return f"<adapter {self.key}>"
+
+
+async def _segments(ctx: AgentCtx, segment: PlatformSendSegment) -> tuple[Segment, ...]:
+    file = segment.file_path or segment.content
+    match segment.type:
+        case "at":
+            person = segment.at_info
+            if person is None:
+                raise ToolFailure("a segment of the type at: expected at_info with the person")
+            if person.platform_user_id == EVERYONE:
+                return (Text("@all"),)
+            return (Mention(person.platform_user_id, person.nickname or ""),)
+        case "image":
+            return (ImageSegment(await ctx.medium(file, expect="image")),)
+        case "file":
+            return (FileSegment(await ctx.medium(file)),)
+    return text_segments(segment.content)
 
 
 class AdapterUtils:
@@ -84,9 +143,13 @@ class AdapterUtils:
 adapter_utils = AdapterUtils()
 
 
+class BotNotConnected(ToolFailure, ValueError):
+    """No OneBot account is connected, or not the wanted one. NoneBot raises a `ValueError` too."""
+
+
 def get_bot(self_id: str | None = None) -> Any:
     """NoneBot's ``Bot`` of an account, by default of the first connected account. Raises
-    `ToolFailure` if the account is not connected."""
+    `BotNotConnected`."""
     return bot_of(self_id or "")
 
 
@@ -98,60 +161,8 @@ def bot_of(account: str) -> Any:
         bots = {}
     bot = bots.get(account) if account else next(iter(bots.values()), None)
     if bot is None:
-        raise ToolFailure(
+        raise BotNotConnected(
             f"no OneBot account {account or 'at all'} is connected: start its client, see "
             '"Connect QQ through NapCat" in README.md'
         )
     return bot
-
-
-class PlatformSendSegmentType(StrEnum):
-    """The kinds of segments in a request."""
-
-    TEXT = "text"
-    AT = "at"
-    IMAGE = "image"
-    FILE = "file"
-
-
-class PlatformAtSegment(BaseModel):
-    """A mentioned person."""
-
-    platform_user_id: str
-    nickname: str | None = None
-
-
-class PlatformSendSegment(BaseModel):
-    """One segment of a request."""
-
-    model_config = ConfigDict(use_enum_values=True)
-
-    type: PlatformSendSegmentType
-    content: str = ""
-    at_info: PlatformAtSegment | None = None
-    file_path: str | None = None
-
-
-class PlatformSendRequest(BaseModel):
-    """A request to send segments to a chat."""
-
-    chat_key: str
-    segments: list[PlatformSendSegment] = Field(default_factory=list)
-    ref_msg_id: str | None = None
-
-
-class PlatformSendResponse(BaseModel):
-    """The outcome of a `PlatformSendRequest`."""
-
-    success: bool
-    error_message: str | None = None
-    message_id: str | None = None
-
-
-class PlatformChannel(BaseModel):
-    """A chat of a platform."""
-
-    channel_id: str
-    channel_name: str = ""
-    channel_type: ChatType = ChatType.UNKNOWN
-    channel_avatar: str = ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from nekro_core.compat.qdrant.filters import matches_filter
+from nekro_core.compat.qdrant.filters import chosen_ids, matches_filter
 from nekro_core.compat.qdrant.models import (
     CollectionConfig,
     CollectionDescription,
@@ -555,7 +555,7 @@ def _wanted(condition: Any) -> Callable[[PointId, dict[str, Any]], bool] | None:
 
 
 def _among(ids: Iterable[Any]) -> Callable[[PointId, dict[str, Any]], bool]:
-    chosen = {each if isinstance(each, int) else str(each) for each in ids}
+    chosen = chosen_ids(ids)
     return lambda point, _: point in chosen
 
 

@@ -1,7 +1,7 @@
 """Checks whether points match filters. The filters may be objects of `models` or of Qdrant's
 client."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nekro_core.store.vectors import PointId
@@ -25,7 +25,7 @@ def matches_filter(
     if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
         return _filter(condition, point, payload, depth)
     if (ids := getattr(condition, "has_id", None)) is not None:
-        return any(str(each) == str(point) for each in ids)
+        return point in chosen_ids(ids)
     if hasattr(condition, "key"):
         return _field(condition, payload)
     for name in ("is_empty", "is_null"):
@@ -33,6 +33,12 @@ def matches_filter(
             values = [*_values(payload, field.key)]
             return (not _has_value(values)) if name == "is_empty" else None in values
     raise InvalidFilter(f"this store does not support {type(condition).__name__}")
+
+
+def chosen_ids(ids: Iterable[Any]) -> frozenset[PointId]:
+    """The ids as points have them: the number 7 and the text ``7`` are different points, and a UUID
+    is a text."""
+    return frozenset(each if isinstance(each, int) else str(each) for each in ids)
 
 
 def _filter(given: Any, point: PointId, payload: Mapping[str, Any], depth: int) -> bool:

@@ -45,11 +45,13 @@ class StampedMessage:
         unique_id: The same for a message and its duplicate; None if duplicates cannot be
             recognized.
         arrived: When the message arrived, on the inbox's clock.
+        chat_name: The name of its chat; empty if the platform did not say it.
     """
 
     record: Record
     unique_id: str | None
     arrived: float
+    chat_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Inbox:
             answered_elsewhere=message.answered_elsewhere,
         )
         unique_id = unique_id_of(message.message_id) or _notice_digest(message)
-        return StampedMessage(record, unique_id, arrived)
+        return StampedMessage(record, unique_id, arrived, message.chat_name)
 
     async def accept(self, stamped: StampedMessage) -> Record | None:
         """Store a stamped message or notice. Returns None for a duplicate.
@@ -166,7 +168,10 @@ class Inbox:
         """
         store, record = self._store, stamped.record
         key, sender = record.chat_key, record.sender
-        before = (*store.chats.seen(key), *store.users.seen(key.instance, sender))
+        before = (
+            *store.chats.seen(key, stamped.chat_name),
+            *store.users.seen(key.instance, sender),
+        )
 
         def failed() -> None:
             store.chats.forget(key)

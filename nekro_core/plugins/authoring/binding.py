@@ -46,13 +46,20 @@ class PluginOwner:
 
     ``item`` is the place, for example ``local/weather``. Tasks that were started during a plugin's
     call hold this object until they end. So it must not refer to a plugin object or its modules:
-    they could not be freed after a reload.
+    they could not be freed after a reload. ``keys`` has the keys of the plugin objects that were
+    made here, the newest last.
     """
 
     item: str
     binding: PluginBinding
     tasks: OwnedTasks
     effects: UndoStack = field(default_factory=UndoStack)
+    keys: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def key(self) -> str:
+        """The key of the plugin; empty before its object is made."""
+        return self.keys[-1] if self.keys else ""
 
 
 _acting: ContextVar[PluginOwner | None] = ContextVar("nekro_plugin_owner", default=None)

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from nekro_core.chat import (
     ChatKey,
     ChatKeyError,
+    ChatKind,
     DeliveryState,
     File,
     Image,
@@ -25,7 +26,7 @@ from nekro_core.chat.mentions import text_segments
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.errors import MediaError
-from nekro_core.plugins.authoring.binding import effective_binding
+from nekro_core.plugins.authoring.binding import current_owner, effective_binding
 from nekro_core.plugins.authoring.call import CallFiles, running_call
 from nekro_core.plugins.authoring.chat_network import fetch_scope, host_named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
@@ -64,7 +65,6 @@ class AgentCtx:
         from_user_id: The platform's id of the person who asked; empty if there is none, as for a
             timer.
         from_user_name: The name of that person; may be empty.
-        channel_name: The chat's name; may be empty.
         run_id: The id of the run whose code calls; may be empty.
         owner: The key of the plugin that is called.
         box: The files of that run's box; None if there is no box.
@@ -76,7 +76,6 @@ class AgentCtx:
     from_user_name: str = ""
     message_id: str = ""
     """The platform's id of the message that the agent answers."""
-    channel_name: str = ""
     run_id: str = ""
     owner: str = ""
     box: BoxFiles | None = field(default=None, repr=False, compare=False)
@@ -108,6 +107,13 @@ class AgentCtx:
     def channel_type(self) -> str:
         """The chat's kind: ``group``, ``private`` or ``channel``."""
         return self.chat.kind.value
+
+    @property
+    def channel_name(self) -> str:
+        """The name of the group or channel, and in a private chat of the person. Without a name,
+        the platform's id of the chat."""
+        person = self.from_user_name if self.chat.kind is ChatKind.PRIVATE else ""
+        return self.services.chat_name(self.chat) or person or self.chat.native_id
 
     @property
     def fs(self) -> BoxFileSystem:
@@ -158,6 +164,7 @@ class AgentCtx:
             )
         call = running_call()
         calling = call if isinstance(call, AgentCtx) else None
+        owner = current_owner()
         make: Callable[..., AgentCtx] = binding.make_context or cls
         return make(
             services=binding.services,
@@ -165,7 +172,7 @@ class AgentCtx:
             webhook_request=webhook_request,
             # A tool can name any chat. The new context must not let it write to chats that its own
             # context does not allow.
-            owner=calling.owner if calling else "",
+            owner=calling.owner if calling else owner.key if owner else "",
             asked_in=calling.asked_in or calling.chat if calling else None,
             files=calling.files if calling else CallFiles.now(),
         )

@@ -190,6 +190,8 @@ class NekroPlugin(Mounting, Configured):
         """Problems that the loader found in the plugin; the operator sees them."""
         self.declared: list[object] = []
         self._owner: PluginOwner | None = current_owner()
+        if self._owner is not None and self._owner.key != self.key:
+            self._owner.keys.append(self.key)
 
     @property
     def key(self) -> str:

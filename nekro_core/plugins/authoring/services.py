@@ -182,6 +182,10 @@ def _adapter_of(instance: str) -> str:
     return instance.partition(".")[0]
 
 
+def _no_name(_: ChatKey) -> str:
+    return ""
+
+
 Extension = TypeVar("Extension")
 
 
@@ -197,6 +201,7 @@ class Services:
         speaker: Speaks texts.
         data_dir: The data folder of the bot.
         adapter_of: Returns the name of the adapter of an instance.
+        chat_name: Returns the name of a group or channel; empty if it is not known.
         may_send_elsewhere: Keys of the plugins that may write to other chats than the chat of the
             call.
         shared_bytes: The most bytes of a chat's shared folder.
@@ -221,6 +226,7 @@ class Services:
     speaker: Speaker
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
+    chat_name: Callable[[ChatKey], str] = _no_name
     may_send_elsewhere: frozenset[str] = frozenset()
     shared_bytes: int = SHARED_BYTES
     editor: MessageEditor | None = None

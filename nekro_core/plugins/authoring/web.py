@@ -10,6 +10,9 @@ from nekro_core.chat import ChatKey, ChatKind
 
 PAGES = "/plugins"
 """The path of plugins' pages: ``/plugins/{key}/``."""
+PAGE_OF = "nekro_core.page_of"
+"""A name in the ASGI scope of a request for a page of a plugin. Its value is the plugin's key. The
+web server has checked the login of such a request."""
 WEBHOOKS = "/api/webhook"
 """The path of webhooks: ``/api/webhook/{endpoint}/{secret}``."""
 

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import msgspec
 from loguru import logger
 
-from nekro_core.chat import Author, ChatKey, File, Image, Record, Segment, Text
+from nekro_core.chat import Author, ChatKey, File, Image, Record, Segment, Text, plain_text
 from nekro_core.chat.catalogue import Catalogue, language_of
 from nekro_core.chat.catalogue.languages import SupportedLang, get_text
+from nekro_core.chat.mentions import text_segments
 from nekro_core.plugins.authoring.command_response import (
     CommandOutputSegment,
     CommandOutputType,
@@ -35,11 +36,13 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 async def send_response(ctx: AgentCtx, response: CommandResponse, lang: str) -> None:
-    """Send an answer to the chat of the command. Raises `ToolFailure` if it cannot be sent."""
+    """Send an answer to the chat of the command. ``[@id:10001@]`` in its texts is a mention.
+    Raises `ToolFailure` if it cannot be sent."""
     segments: list[Segment] = []
     if text := get_text(response.message, "", lang).strip():
-        segments.append(Text(text))
-    segments += [await _segment(ctx, part) for part in response.output_segments]
+        segments += text_segments(text)
+    for part in response.output_segments:
+        segments += await _segments(ctx, part)
     if response.question and (listed := numbered(response.question.options)):
         segments.append(Text(listed if segments else listed.strip()))
     if segments:
@@ -51,14 +54,14 @@ def numbered(options: Sequence[str]) -> str:
     return "".join(f"\n{number}. {option}" for number, option in enumerate(options, 1))
 
 
-async def _segment(ctx: AgentCtx, part: CommandOutputSegment) -> Segment:
+async def _segments(ctx: AgentCtx, part: CommandOutputSegment) -> Sequence[Segment]:
     kind = CommandOutputType(part.type)
     if kind is CommandOutputType.TEXT:
-        return Text(part.text)
+        return text_segments(part.text)
     source: str | Path = Path(part.file_path) if part.file_path else part.web_url
     if kind is CommandOutputType.IMAGE:
-        return Image(await ctx.medium(source, name=part.file_name, expect="image"))
-    return File(await ctx.medium(source, name=part.file_name))
+        return (Image(await ctx.medium(source, name=part.file_name, expect="image")),)
+    return (File(await ctx.medium(source, name=part.file_name)),)
 
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
@@ -209,7 +212,7 @@ class CommandRunner:
 
         async def late() -> None:
             if said:
-                await self._send(context, said)
+                await self._send(context, text_segments(said))
 
         try:
             self._waits.open(
@@ -268,19 +271,22 @@ class CommandRunner:
         )
         if call.wait is not None:
             self._waits.reopen(call.wait)
-            await self._send(context, fault + numbered(call.wait.question.options))
+            options = numbered(call.wait.question.options)
+            await self._send(context, (Text(fault + options),))
             return
         usage = usage_of(call.entry, self._settings.prefixes[0], context.lang)
         await self._say(context, "command.usage", fault=fault, usage=usage)
 
     async def _say(self, context: CommandExecutionContext, key: str, **values: object) -> None:
-        await self._send(context, self._catalogue.say(key, context.lang, **values))
+        said = self._catalogue.say(key, context.lang, **values)
+        await self._send(context, (Text(said),))
 
-    async def _send(self, context: CommandExecutionContext, text: str) -> None:
+    async def _send(self, context: CommandExecutionContext, said: Sequence[Segment]) -> None:
         assert context.ctx is not None
         try:
-            await context.ctx.send((Text(text),))
+            await context.ctx.send(said)
         except ToolFailure as error:
+            text = plain_text(tuple(said))
             logger.warning("{}: {!r} could not be sent: {}", context.chat_key, text, error)
 
 

@@ -28,6 +28,7 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.builtin import NAMESPACE, items_in, namespace
 from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugins.host.isolation.library_caches import forget_types
+from nekro_core.plugins.host.isolation.log_names import with_plugin_names
 from nekro_core.plugins.host.nonebot_matchers import drop_matchers, init_missing_nonebot
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
@@ -146,7 +147,7 @@ def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") 
     remedy = next(
         (text for kind, text in _REMEDIES if isinstance(error, kind)), "correct this line"
     )
-    text = message or f"{type(error).__name__}: {error}"
+    text = message or with_plugin_names(f"{type(error).__name__}: {error}")
     if isinstance(error, SyntaxError) and error.filename:
         return _error(
             f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}", remedy

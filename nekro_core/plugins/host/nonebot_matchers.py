@@ -5,6 +5,8 @@ import sys
 
 import nonebot
 
+from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log
+
 
 def init_missing_nonebot(error: Exception) -> bool:
     """If a plugin's import failed because NoneBot is not initialized, initialize it and return
@@ -19,6 +21,7 @@ def init_missing_nonebot(error: Exception) -> bool:
     except ValueError as missing:
         if str(missing) == str(error):
             nonebot.init(driver="~none", log_level="WARNING", _env_file=None)
+            name_plugins_in_log()
             return True
     return False
 

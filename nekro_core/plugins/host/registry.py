@@ -176,6 +176,13 @@ class PluginRegistry(ActivePlugins):
             for entry in self._entries.values():
                 tasks.start_soon(self._life.end, entry)
 
+    def loaded(self, key: str) -> NekroPlugin:
+        """The object of a loaded plugin. Raises `UnknownPlugin` if no such plugin is loaded."""
+        plugin = self._entry(key).plugin
+        if plugin is None:
+            raise UnknownPlugin(f"the plugin {key!r} is not loaded")
+        return plugin
+
     async def enable(self, plugin: str) -> PluginInfo:
         """Load a plugin by key or item, and store that it is on. If the plugin is already loaded,
         it is reloaded from its files. Raises `UnknownPlugin`."""

@@ -51,6 +51,10 @@ class PluginSettings(BaseModel):
     shared_bytes: int = Field(default=SHARED_BYTES, gt=0)
     """The most bytes in a chat's shared folder, where plugins work with files of the chat's box."""
 
+    strict_host_range: bool = False
+    """Whether a plugin is refused if its manifest excludes the version of the host that it runs on.
+    Otherwise this is a warning: most such plugins work."""
+
     order: tuple[str, ...] = ()
     """Keys of installed plugins. If several plugins use the same name, the first one listed gets
     it."""

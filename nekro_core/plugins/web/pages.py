@@ -7,7 +7,7 @@ behind the login. So loading and unloading plugins never changes the web server'
 from typing import Any, cast
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
-from nekro_core.plugins.authoring.web import PAGES, PluginRouter
+from nekro_core.plugins.authoring.web import PAGE_OF, PAGES, PluginRouter
 from nekro_core.plugins.host.kinds import DeclarationRefused
 from nekro_core.plugins.web.requests import PluginRequests, inner_path, refuse
 from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
@@ -59,7 +59,7 @@ class PluginPages:
         # Remove the values of the bot's router. With them, the plugin's ``url_for`` would search
         # the bot's routes.
         inner = {name: value for name, value in scope.items() if name not in _THE_BOTS}
-        inner |= {"root_path": root, "app_root_path": root}
+        inner |= {"root_path": root, "app_root_path": root, PAGE_OF: key}
         if scope["path"] == root:
             inner["path"] = f"{root}/"
         await visits.serve(application, inner, receive, send)

@@ -80,7 +80,7 @@ async def test_a_deferred_tool_is_found_and_called_in_one_run(
     assert "days: For how long." not in prompt
 
 
-async def test_results_of_a_search_that_the_code_ignores_are_shown_to_the_model(
+async def test_search_results_that_the_code_ignores_are_shown_to_the_model(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
@@ -298,7 +298,7 @@ async def test_found_tools_survive_a_restart(tmp_path: Path) -> None:
         assert names_of(after.found(LIN, tools)) == ["banana", "cherry"]
         assert names_of(after.found(GROUP, tools)) == []
         fewer = ToolDiscovery(1, store.plugin_data)
-        await find(fewer, tools, "apple")  # without `recall`: it reads the stored row first
+        await find(fewer, tools, "apple")  # no `recall` here: it reads the stored row itself
         assert names_of(fewer.found(LIN, tools)) == ["apple"]
         await fewer.forget(LIN)
         await store.plugin_data.set("nekro.discovery", "{", chat_key=str(GROUP), store_key="found")

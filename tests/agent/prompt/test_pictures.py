@@ -43,7 +43,9 @@ async def test_a_large_picture_becomes_small(converter: MediaConverter, tmp_path
         assert max(picture.size) == 512
 
 
-async def test_transparency_stays(converter: MediaConverter, tmp_path: Path) -> None:
+async def test_a_transparent_picture_stays_transparent(
+    converter: MediaConverter, tmp_path: Path
+) -> None:
     path = tmp_path / "clear.png"
     Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(path)
     part = await PromptPictures(converter, longer_side=512).part(str(path))

@@ -81,7 +81,7 @@ def prompt(
     return build_prompt("SYSTEM", made, settings=settings, profile=profile, max_tokens=1000)
 
 
-def test_a_line_of_history() -> None:
+def test_a_record_is_written_as_lines_of_history() -> None:
     said = record(
         "hello ", Mention("999", "bot"), "look", seq=81, to_bot=True, sender=Sender("10001", "Lin")
     )
@@ -167,7 +167,7 @@ def test_random_text_forges_no_line(text: str, name: str) -> None:
 
 
 @given(st.text(), st.integers(min_value=10, max_value=100))
-def test_shortening_keeps_both_ends(text: str, limit: int) -> None:
+def test_a_shortened_text_keeps_both_ends(text: str, limit: int) -> None:
     short = shortened(text, limit)
     assert len(short) <= max(limit + 60, 0)
     assert short == text or (short[0] == text[0] and short[-1] == text[-1])
@@ -240,7 +240,7 @@ def test_a_prompt_always_fits_and_always_shows_the_newest(
         assert estimate_prompt(request) <= context - context // 4
 
 
-def test_the_beginning_of_the_history_moves_in_jumps() -> None:
+def test_the_first_record_of_the_history_changes_rarely() -> None:
     settings = PromptSettings(history=40)
     firsts = []
     for newest in range(60, 90):
@@ -252,7 +252,7 @@ def test_the_beginning_of_the_history_moves_in_jumps() -> None:
     assert firsts == sorted(firsts)
 
 
-def test_steps_follow_with_the_messages_that_arrived_meanwhile() -> None:
+def test_steps_follow_the_history_with_the_messages_that_arrived_meanwhile() -> None:
     first, later = record("one", seq=1), record("two", seq=2)
     own = record("said", seq=3, author=Author.BOT, run_id="r1")
     step = FinishedStep(
@@ -287,14 +287,14 @@ def test_the_newest_pictures_are_shown_with_their_names() -> None:
     ]
 
 
-def test_the_prefix_is_the_same_for_every_turn() -> None:
+def test_the_system_prompt_begins_the_same_for_every_turn() -> None:
     one = system_prompt("def f(): ...", names=("Nekro",), persona="A cat.", notes="")
     two = system_prompt("def f(): ...", names=("Nekro",), persona="A cat.", notes="note")
     assert two.startswith(one)
     assert one.index("How to answer") < one.index("A cat.") < one.index("def f()")
 
 
-def test_an_empty_chat_makes_a_prompt_too() -> None:
+def test_a_chat_without_messages_has_a_prompt_with_a_task() -> None:
     assert "[task] Act on the newest lines above" in text_of(prompt(view()))
 
 

@@ -97,7 +97,7 @@ async def test_lines_of_a_posted_file_cannot_pose_as_the_programs_own(
 ) -> None:
     model = ScriptedModel([fence(code), fence(f"print(7)\n{code}"), answer("done")])
     tools = [look_up, read_file]
-    # The box has already shortened a traceback, so the prompt cuts it only at the lower limits.
+    # The box has already shortened a traceback, so only the two lower limits cut it.
     cut = limit <= 3000 or "raise" not in code
     async with running_bot(folder, boxes, model, tools=tools, settings=observing(limit)) as bot:
         assert await bot.ask("read my file") == ["done"]
@@ -112,7 +112,7 @@ NUMBERS = "".join(f"{number:06d}" for number in range(4000))
 
 
 def where_the_end_begins(prompt: str) -> str:
-    """`NUMBERS` with a forged line: exactly where the given prompt goes on after its cut."""
+    """`NUMBERS` with a forged line at the place where the prompt continues after its cut."""
     found = re.search(r"left out \.\.\.\]\n(?:> )?(\d{12})", prompt)
     assert found is not None
     begins = NUMBERS.index(found[1])

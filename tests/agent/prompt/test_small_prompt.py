@@ -206,7 +206,7 @@ def test_steps_of_this_turn_come_last() -> None:
     ]
 
 
-def test_the_next_prompt_begins_with_the_last_one_most_of_the_time() -> None:
+def test_most_prompts_begin_with_the_previous_prompt_and_its_answer() -> None:
     history: list[Record] = []
     codes: dict[str, str] = {}
     kept = 0
@@ -234,7 +234,7 @@ def test_the_same_input_makes_the_same_request() -> None:
     assert "root ::=" in first.grammar
 
 
-def test_which_tools_a_small_model_is_offered() -> None:
+def test_a_small_model_is_offered_only_tools_that_suit_it() -> None:
     tools = tool_set(
         [
             SEND,

@@ -34,7 +34,7 @@ def test_a_flood_by_one_person_drops_no_other_persons_question(
     assert kept[1:] == [*range(MAX_PENDING + 1, 2 * MAX_PENDING)], "of his the newest"
 
 
-def test_marks_of_answered_records_are_dropped_and_of_waiting_ones_stay() -> None:
+def test_marks_of_answered_records_are_dropped_and_marks_of_waiting_records_stay() -> None:
     backlog = Backlog(lambda _: True)
     for seq, user in ((1, "10001"), (2, "10002"), (3, "10001")):
         backlog.add_pending(said(seq, user))

@@ -1,4 +1,4 @@
-"""Commands in a chat: they run at the same time as a turn, and start none."""
+"""Commands in a chat can run while a turn runs, and they start no turn."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.agent.session.test_sessions import answer, until
 
 
 def count_calls(bot: Bot) -> list[str]:
-    """Add a command ``/echo``. Returns a list that gets a line for each call of it."""
+    """Add a command ``/echo``. Returns a list that gets a line for each call of the command."""
     calls: list[str] = []
 
     async def echo(context: CommandExecutionContext, text: str = "") -> str:

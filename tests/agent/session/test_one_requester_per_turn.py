@@ -37,7 +37,7 @@ def asked_in(request: ChatRequest) -> list[str]:
 
 
 class Wishes:
-    """A model that calls `carry_out` for each message marked as unanswered. It also has this
+    """The replies of a model that calls `carry_out` for each message marked as unanswered, and that
     tool."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
         assert ", to you, unanswered\n> and a cake" in report
 
 
-async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
+async def test_a_system_line_has_no_requester_and_gets_its_own_turn(
     folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
@@ -143,7 +143,7 @@ async def test_a_system_line_has_no_requester_and_gets_a_turn_of_its_own(
         assert "asks you" not in bot.prompt(1)
 
 
-async def test_in_tool_mode_a_turn_answers_one_person_too(folder: Path, boxes: BoxCache) -> None:
+async def test_in_tool_mode_too_a_turn_answers_one_person(folder: Path, boxes: BoxCache) -> None:
     wishes = Wishes()
 
     def script(request: ChatRequest) -> ScriptedReply:
@@ -258,7 +258,7 @@ async def test_a_timer_belongs_to_the_person_who_asked_for_it(
         Args:
             what: To be told.
         """
-        await bot.store.timers.put(  # as the bot's timers store one
+        await bot.store.timers.put(  # in the way in which the bot stores timers
             TimerRow(
                 timer_id=what,
                 chat_key=GROUP,
@@ -386,7 +386,7 @@ async def test_questions_of_an_erased_person_are_dropped(folder: Path, boxes: Bo
 # --- other messages that start a turn -------------------------------------------------------------
 
 
-async def test_a_message_that_a_plugin_forced_waits_for_its_turn_too(
+async def test_a_message_whose_answer_a_plugin_forces_waits_for_earlier_turns(
     folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()

@@ -1,4 +1,5 @@
-"""The next process resumes the work of a killed one: once, in order, a limited number of times."""
+"""The next process finishes the work of a killed one. Nothing is sent twice, and a turn is resumed
+only a limited number of times."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -124,8 +125,8 @@ async def test_a_turn_that_keeps_crashing_is_given_up(
 async def test_turns_that_were_cut_off_twice_run_one_after_another(
     folder: Path, boxes: BoxCache, stopped: bool
 ) -> None:
-    """One of them may have crashed the process. If they ran at once, each crash would also cost
-    the others one of their attempts."""
+    """One of these turns may have caused the crashes. If they ran at the same time, each further
+    crash would also cost the other turns one of their attempts."""
     chats = [ChatKey.parse(f"fake-private_{name}") for name in ("mei", "ken", "ann")]
     asked: list[str] = []
     go_on = anyio.Event()

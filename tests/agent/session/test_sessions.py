@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
+import pytest
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Notice, Text
@@ -116,7 +118,7 @@ async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
         assert bot.prompt().count("unanswered\n") == 1
 
 
-async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_never(
+async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_are_not(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("ouch")])
@@ -318,7 +320,9 @@ async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxCach
         assert "1234" not in bot.prompt(2)
 
 
-async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxCache) -> None:
+async def test_plugins_may_hide_a_message_leave_it_unanswered_or_force_an_answer(
+    folder: Path, boxes: BoxCache
+) -> None:
     signals = {
         "hidden": MsgSignal.BLOCK_ALL,
         "quiet": MsgSignal.BLOCK_TRIGGER,
@@ -335,6 +339,54 @@ async def test_plugins_may_silence_hide_and_force(folder: Path, boxes: BoxCache)
         assert await bot.ask("now") == ["again"]
         assert "> quiet" in bot.prompt()
         assert "> hidden" not in bot.prompt()
+
+
+@pytest.mark.parametrize("signal", [MsgSignal.CONTINUE, MsgSignal.BLOCK_TRIGGER])
+async def test_hooks_are_not_called_again_after_a_restart(
+    folder: Path, boxes: BoxCache, signal: MsgSignal
+) -> None:
+    heard: list[str] = []
+
+    def count(said: Any) -> MsgSignal:
+        heard.append(said.text)
+        return signal
+
+    async with running_bot(folder, boxes, ScriptedModel([])) as bot:
+        bot.plugins.signal = count
+        await bot.say("18.50 for tea", GROUP)
+        await until(lambda: heard == ["18.50 for tea"])
+        with anyio.fail_after(30):
+            while await bot.store.turns.unanswered(since=0):
+                await anyio.sleep(0.005)
+    async with running_bot(folder, boxes, ScriptedModel([answer("yes")])) as bot:
+        bot.plugins.signal = count
+        await bot.sessions.recover()
+        await bot.say("Nekro?", GROUP)
+        await until(lambda: "Nekro?" in heard)
+    assert heard == ["18.50 for tea", "Nekro?"]
+
+
+async def test_a_blocked_message_is_not_given_to_hooks_again_while_another_waits(
+    folder: Path, boxes: BoxCache
+) -> None:
+    heard: list[str] = []
+
+    def block_commands(said: Any) -> MsgSignal:
+        heard.append(said.text)
+        blocks = said.text.startswith("book")
+        return MsgSignal.BLOCK_TRIGGER if blocks else MsgSignal.CONTINUE
+
+    async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
+        bot.plugins.signal = block_commands
+        await bot.say("Nekro, tell a story", GROUP)
+        await bot.say("book 18.50 for tea", GROUP, user="mei")
+        await until(lambda: "book 18.50 for tea" in heard)
+        await anyio.sleep(0.05)
+    async with running_bot(folder, boxes, ScriptedModel([answer("once")]), recover=True) as bot:
+        bot.plugins.signal = block_commands
+        await until(lambda: bot.said(GROUP) == ["once"])
+        await bot.settled()
+    assert heard.count("book 18.50 for tea") == 1
 
 
 async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: BoxCache) -> None:

@@ -95,7 +95,9 @@ def test_which_records_are_answered_and_why(pending: Record, why: str) -> None:
         ("", False),
     ],
 )
-def test_a_name_calls_in_any_spelling_except_inside_a_word(words: str, is_called: bool) -> None:
+def test_the_bots_name_is_recognized_in_any_spelling_except_inside_a_word(
+    words: str, is_called: bool
+) -> None:
     assert mentions_name(record(words), NAMES) is is_called
 
 
@@ -118,12 +120,12 @@ def test_each_searched_end_has_a_thousand_characters(before: int, is_called: boo
     )
 
 
-def test_a_name_beside_a_picture_calls_the_bot() -> None:
+def test_the_bots_name_beside_a_picture_is_recognized() -> None:
     assert mentions_name(record(PICTURE, "nekro, look", PICTURE), NAMES)
     assert not mentions_name(record(PICTURE, Mention("1", "nekro")), NAMES)
 
 
-def test_an_empty_name_calls_nobody() -> None:
+def test_an_empty_name_of_the_bot_is_never_recognized() -> None:
     assert not mentions_name(record("anything, really"), ["", " ", "\u200b"])
 
 
@@ -131,7 +133,7 @@ def choose(*pending: PendingMessage, now: float) -> object:
     return decide(pending, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
 
 
-def test_a_message_that_a_plugin_forced_is_always_answered() -> None:
+def test_a_message_whose_answer_a_plugin_forces_is_always_answered() -> None:
     said = PendingMessage(record("hi", seq=7), 10.0)
     for forced, decision in (((7,), StartTurn(said.record, "forced")), ((8,), StaySilent())):
         assert (

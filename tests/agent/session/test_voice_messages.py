@@ -39,7 +39,7 @@ async def test_a_spoken_question_is_answered(folder: Path, boxes: BoxCache) -> N
         said = await bot.ask("", segments=(await voice(bot, silk()),))
         assert said == ["Half past nine."]
         assert re.search(r"\n> How late is it\?\n\+ voice \S+\.wav ", bot.prompt())
-        # It is stored in a format that browsers play and Python reads.
+        # The voice is stored in a format that browsers play and Python reads.
         (kept,) = (await newest(bot)).segments
         assert isinstance(kept, Voice)
         assert (kept.media.mime, kept.media.name, kept.text) == (

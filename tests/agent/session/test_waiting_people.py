@@ -90,7 +90,7 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
 
 
 def _one_answer_each(request: ChatRequest) -> str:
-    """Code that sends "answer TEXT" for each unanswered message without such an answer."""
+    """Code that sends "answer TEXT" for each unanswered message whose answer the prompt lacks."""
     prompt = text_of(request, from_message=1)
     todo = [text for text in asked_in(request) if f"answer {text}" not in prompt]
     return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
@@ -199,7 +199,7 @@ async def test_giving_up_a_turn_loses_no_other_persons_question(
         await bot.store.turns.seen(turn.turn_id, turn.through_seq + 100)
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
-    # The first start gives the turn up. The second one follows a crash right after that.
+    # The first start gives the turn up. The second start simulates a crash right after that.
     for _ in range(2):
         model = ScriptedModel([_stuck()])
         async with running_bot(folder, boxes, model, recover=True, trigger=LONG) as bot:

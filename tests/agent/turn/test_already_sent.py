@@ -1,5 +1,5 @@
-"""A message that was sent before a restart is not sent again: its stored receipt is returned, once
-for each stored delivery."""
+"""A message that was sent before a restart is not sent again: the code gets its stored receipt.
+Each stored delivery replaces only one send."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -124,7 +124,7 @@ async def test_a_message_sent_after_a_dropped_one_is_recognized() -> None:
     assert wire.sent == []
 
 
-async def test_two_messages_are_not_taken_for_one_with_the_same_words() -> None:
+async def test_two_messages_are_not_taken_for_one_message_with_the_words_of_both() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("one ")), row(Text("two"))])
     await once.send(LIN, (Text("one two"),))
@@ -141,7 +141,7 @@ async def test_a_message_without_its_first_part_is_recognized_by_the_rest() -> N
     assert wire.sent == []
 
 
-async def test_a_part_after_a_refused_one_does_not_join_the_message_before() -> None:
+async def test_a_part_after_a_rejected_part_is_not_joined_to_an_earlier_message() -> None:
     wire = Wire()
     refused = row(Image(Media(path="/a.png")), state=DeliveryState.REJECTED)
     once = DeduplicatingSender(wire, [row(Text("one")), refused, row(Text("two"), position=1)])

@@ -21,7 +21,7 @@ from tests.sandbox.named.memory_boxes import MemorySource
 
 LIN = ChatKey.parse("fake-private_lin")
 EARLY = TriggerSettings(debounce_s=0.2)
-"""Turns are prepared before they begin."""
+"""With this wait for more text, a step is prepared before its turn begins."""
 MEI = ChatKey.parse("fake-private_mei")
 
 
@@ -145,7 +145,7 @@ async def test_an_invalid_archive_from_a_box_does_no_harm(
             return TakenOver(await boxes.take(), archive)
 
     made = ChatBoxes(Source(), folder, AgentSettings(), clock=Clock())
-    for _ in range(3):  # first all files, then twice the changes
+    for _ in range(3):  # the first save is of all files, the next two are of changes
         await made.close(LIN, await made.open(LIN), changed=True)
     await made.aclose()
     again = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())

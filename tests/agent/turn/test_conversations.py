@@ -145,7 +145,7 @@ async def test_after_too_many_failing_repairs_the_chat_gets_a_sentence(
         assert await bot.ask("?") == ["I tried 2 more times and could not get this to work."]
         assert len(model.requests) == 3
         assert (await bot.last_turn()).stop == "limit_repairs"
-        # From the run that sent the sentence, the operator finds the failed runs of the turn.
+        # The run that sent the sentence leads the operator to the failed runs of the turn.
         (line,) = [r for r in await bot.store.messages.newest(LIN, 9) if r.author is Author.BOT]
         runs = await bot.store.runs.beside(line.run_id)
         assert [bool(run.error) for run in runs] == [True, True, True, False]
@@ -263,7 +263,9 @@ async def test_a_bug_in_the_bot_ends_only_one_turn(folder: Path, boxes: BoxCache
         assert await bot.ask("hi") == ["fine again"]
 
 
-async def test_an_unknown_send_is_shown_and_not_repeated(folder: Path, boxes: BoxCache) -> None:
+async def test_a_send_without_an_answer_is_shown_as_unknown_and_not_repeated(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel(
         [
             fence("print(send_channel_message('maybe'))\n1 / 0"),

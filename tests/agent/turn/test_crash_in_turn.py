@@ -134,7 +134,7 @@ async def test_a_question_after_a_turn_that_is_given_up_is_answered(
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
         await bot.accept(message(LIN, "ask two", message_id="2", time=time.time()))
-    # After so many kills the next process closes the turn. It answers the later message.
+    # After so many kills, the next process closes the turn and answers the later message.
     async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
         with anyio.fail_after(30):
             while len(bot.said()) < 2:

@@ -150,7 +150,7 @@ class RecordingSender:
         return ()
 
 
-async def test_when_a_call_ends_without_sending_the_next_one_sends() -> None:
+async def test_a_send_waits_until_the_calls_before_it_have_sent_or_ended() -> None:
     sender = RecordingSender()
     order = SendOrder(sender, 3, patience_s=600)
     async with anyio.create_task_group() as tasks:
@@ -163,7 +163,7 @@ async def test_when_a_call_ends_without_sending_the_next_one_sends() -> None:
     assert sender.left == ["second", "last"]
 
 
-async def test_a_send_waits_a_limited_time_for_the_call_before_it() -> None:
+async def test_a_send_waits_only_a_limited_time_for_the_call_before_it() -> None:
     sender = RecordingSender()
     order = SendOrder(sender, 2, patience_s=0.01)
     await order.of(1).send(LIN, (Text("one moment"),))

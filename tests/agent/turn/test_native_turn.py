@@ -74,7 +74,7 @@ async def test_a_result_reaches_the_next_step_and_a_send_ends_the_turn(
     assert [message.role for message in second.messages] == ["system", "user", "assistant", "tool"]
 
 
-async def test_calls_of_one_reply_run_at_one_time(folder: Path, boxes: BoxCache) -> None:
+async def test_calls_of_one_reply_run_at_the_same_time(folder: Path, boxes: BoxCache) -> None:
     met = anyio.Event()
 
     async def wait(_ctx: AgentCtx) -> str:
@@ -200,7 +200,7 @@ async def test_text_that_a_call_also_sends_is_sent_once(folder: Path, boxes: Box
         assert await bot.ask("1+1?") == ["Two. "]
 
 
-async def test_the_result_of_a_function_that_sent_a_message_is_read(
+async def test_a_list_from_a_function_that_sent_a_message_is_shown_to_the_model(
     folder: Path, boxes: BoxCache
 ) -> None:
     async def search(_ctx: AgentCtx) -> list[str]:
@@ -225,10 +225,10 @@ async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes
     async with running_bot(folder, boxes, model, tools=[set_note], settings=TOOLS_MODE) as bot:
         assert await bot.ask("note it") == ["I noted it."]
         assert len(model.requests) == 1
-        assert await bot.ask("again") == ["Noted again."]  # the chat had no answer yet
+        assert await bot.ask("again") == ["Noted again."]  # the call alone was no answer
 
 
-async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
+async def test_after_an_empty_reply_at_the_token_limit_the_model_is_told_so(
     folder: Path, boxes: BoxCache
 ) -> None:
     thought = ScriptedAnswer(reason="length")
@@ -238,7 +238,9 @@ async def test_an_empty_reply_at_the_token_limit_tells_the_model_so(
     assert "reached its limit of length" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_a_message_during_a_turn_reaches_its_next_step(folder: Path, boxes: BoxCache) -> None:
+async def test_a_message_that_arrives_during_a_turn_reaches_its_next_step(
+    folder: Path, boxes: BoxCache
+) -> None:
     async def slow(_ctx: AgentCtx) -> str:
         """Take a while, in which somebody writes."""
         await bot.say("and cats?")
@@ -408,7 +410,7 @@ async def test_tools_work_on_a_machine_without_boxes(folder: Path) -> None:
     assert "could not be kept" in results_of(model.requests[1])["id_draw"]
 
 
-async def test_of_a_reply_that_breaks_off_the_complete_calls_run(
+async def test_the_complete_calls_of_a_reply_that_breaks_off_are_carried_out(
     folder: Path, boxes: BoxCache
 ) -> None:
     class Breaking(ScriptedModel):
@@ -537,7 +539,7 @@ async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes
     assert isinstance(meter, Limits)
 
 
-async def test_the_value_of_a_call_that_sent_a_message_is_read(
+async def test_a_number_from_a_function_that_sent_a_message_is_shown_to_the_model(
     folder: Path, boxes: BoxCache
 ) -> None:
     async def roll(_ctx: AgentCtx) -> int:

@@ -1,4 +1,5 @@
-"""The scanner's regular expressions find the same ends as a plain reader of single characters.
+"""The scanner's regular expressions find the same ends of strings and tokens as a slow, simple
+reader that looks at one character after another.
 
 Run these tests on each supported interpreter: CPython 3.11.2 matched earlier expressions wrongly.
 """
@@ -20,7 +21,8 @@ OPERATORS = "\"'#\\()[]{}:`"
 
 
 def string_end(text: str, at: int, quote: str, stops: str = "") -> int:
-    """The place where a string with this quote ends, or its line, or where one of ``stops`` is."""
+    """Where a string ends: at ``quote``, at one of ``stops``, or with the text. If the quote is one
+    character, the string also ends with its line."""
     while at < len(text):
         if text.startswith(quote, at) or text[at] in stops:
             return at
@@ -64,7 +66,8 @@ def token(text: str, at: int) -> tuple[str, int]:
     if here in OPERATORS:
         return "other", at + 1
     goes_on = run_of(text, at, lambda x: not (x.isspace() or word(x) or x in OPERATORS))
-    # At least one character: `isspace` is true for blanks that no branch above handles.
+    # `run_of` finds nothing at a blank that no branch above handles, for example a no-break space.
+    # Such a blank is a token of one character.
     return "other", max(goes_on, at + 1)
 
 

@@ -58,7 +58,8 @@ class Sent:
 
 
 async def test_a_message_that_another_call_sends_meanwhile_is_not_counted() -> None:
-    """Otherwise the model would see neither the call's value nor the output printed before it."""
+    """A call that sends a message gets a checkpoint: the model does not see its value, and earlier
+    output opens no further step. Here only `say` sends."""
     go_on = anyio.Event()
 
     async def look(_ctx: AgentCtx) -> str:

@@ -71,7 +71,7 @@ async def test_without_streaming_code_runs_when_the_reply_is_complete(
         assert await bot.ask("go") == ["first", "second"]
 
 
-async def test_an_error_closes_the_request_and_keeps_the_tail(
+async def test_an_error_closes_the_request_and_the_unrun_end_of_the_reply_is_stored(
     folder: Path, boxes: BoxCache
 ) -> None:
     cut = anyio.Event()
@@ -103,7 +103,7 @@ async def think(_ctx: AgentCtx) -> str:
     return "thought"
 
 
-async def test_an_agent_call_closes_the_request(folder: Path, boxes: BoxCache) -> None:
+async def test_a_call_of_an_agent_tool_closes_the_request(folder: Path, boxes: BoxCache) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nthink()\n"
         await anyio.sleep_forever()
@@ -123,7 +123,7 @@ async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes
         assert await bot.ask("go") == ["ok"]
 
 
-async def test_of_a_reply_that_breaks_off_the_complete_statements_run(
+async def test_the_complete_statements_of_a_reply_that_breaks_off_run(
     folder: Path, boxes: BoxCache
 ) -> None:
     broken = ScriptedAnswer(

@@ -1,4 +1,5 @@
-"""How each tool kind affects the turn, and what happens after a wrong call."""
+"""How each tool kind (tool, behavior, agent, multimodal agent) affects the turn, and what happens
+after a wrong call."""
 
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ async def test_the_next_step_shows_what_a_behavior_recorded(folder: Path, boxes:
         assert "[system] at" in report
 
 
-async def test_an_agent_ends_the_run_and_opens_a_new_step_at_once(
+async def test_an_agent_tool_ends_the_run_and_opens_a_new_step_at_once(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(

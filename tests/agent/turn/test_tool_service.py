@@ -121,7 +121,7 @@ async def test_a_cancelled_call_ends_its_handler(folder: Path, boxes: BoxCache) 
         assert len(await bot.store.runs.calls(runs[0])) == 1
 
 
-async def test_calls_on_boxes_are_recorded_too(folder: Path, boxes: BoxCache) -> None:
+async def test_calls_without_a_chat_are_recorded_too(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:
         await AgentToolService(bot.services).call(None, "shell", {"command": "exit 3"})
     async with aiosqlite.connect(folder / "nekro.sqlite3") as database:

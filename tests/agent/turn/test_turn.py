@@ -81,7 +81,8 @@ async def test_no_native_call_is_carried_out_before_its_run_is_stored(
 async def test_a_step_is_prepared_again_if_the_history_has_changed(
     folder: Path, boxes: BoxCache
 ) -> None:
-    """A system line starts no turn, so the step that was prepared before it would be used."""
+    """A system line does not wake the session. Unless the turn checks the history, it uses the step
+    that was prepared before the line."""
     model = ScriptedModel([answer("well")])
     trigger = TriggerSettings(debounce_s=0.5)
     async with running_bot(folder, boxes, model, trigger=trigger) as bot:

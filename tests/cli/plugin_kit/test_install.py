@@ -254,7 +254,7 @@ def test_a_zip_in_the_layout_of_code_hosts_is_installed(
 
 
 def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
-    manifest = """{"id": "ann.mai-demo", "name": "Demo", "version": "1.0",
+    manifest = """{"manifest_version": 2, "id": "ann.mai-demo", "name": "Demo", "version": "1.0.0",
         "dependencies": [{"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}],
         "capabilities": ["send.text"]}"""
     code = """
@@ -268,7 +268,7 @@ class Demo:
     )
     assert operator.install(packed) == "local/mai_demo"
     assert files_of(data) == {"mai_demo/_manifest.json", "mai_demo/plugin.py"}
-    assert operator.heard.startswith("ann.mai-demo 1.0: Demo")
+    assert operator.heard.startswith("ann.mai-demo 1.0.0: Demo")
     assert "tools for the AI: hello" in operator.heard
     assert "may use send.text, at _manifest.json" in operator.heard
     assert "needs packages: httpx>=0.20 (all there)" in operator.heard

@@ -17,6 +17,7 @@ from maibot_sdk.context import PluginContext
 
 from nekro_core.compat.maibot.capabilities import CAPABILITIES
 from nekro_core.compat.maibot.hooks.handlers import EVENTS, HOOKS
+from nekro_core.compat.maibot.onebot_apis import SECTIONS, find_onebot_api, onebot_apis
 
 PAGE = Path(__file__).parents[3] / "docs" / "maibot.md"
 BEGIN, END = "<!-- generated: tests/compat/maibot/test_table.py -->", "<!-- end -->"
@@ -33,7 +34,7 @@ PROXIES = {
 }
 METHODS = {
     "gateway.route_message": "works",
-    "gateway.update_state": "works; the gateway's platform becomes an adapter",
+    "gateway.update_state": "works; the gateway becomes an adapter, beside the bot's own",
     "gateway.receive_external_message": "works",
     "gateway.update_runtime_state": "works",
 }
@@ -58,6 +59,16 @@ def table(rows: dict[str, str], head: str) -> str:
     return "\n".join(lines)
 
 
+def apis() -> str:
+    """The names that `find_onebot_api` knows, a line for each section."""
+    rows = {"action": ["call", "call_data"]} | {name: [*words] for name, words in SECTIONS.items()}
+    lines = ["| names | the last word |", "|---|---|"]
+    for section, words in rows.items():
+        names = ", ".join(f"`{word}`" for word in words)
+        lines.append(f"| `adapter.napcat.{section}.*` | {names} |")
+    return "\n".join(lines)
+
+
 def generated() -> str:
     asked = {
         f"ctx.{name.replace('database.', 'db.')}": offered.state
@@ -71,6 +82,8 @@ def generated() -> str:
         table(dict(HOOKS), "hook"),
         "## Events",
         table(dict(EVENTS), "event"),
+        "## APIs of the OneBot adapter",
+        apis(),
     ]
     return "\n\n".join([BEGIN, *parts, END])
 
@@ -92,6 +105,15 @@ def test_every_proxy_of_the_context_is_in_the_table() -> None:
     proxies = {name for name in vars(context) if not name.startswith("_")} - {"paths"}
     families = {name.partition(".")[0] for name in [*CAPABILITIES, *METHODS]}
     assert proxies == {"db" if name == "database" else name for name in families}
+
+
+def test_each_listed_api_of_the_onebot_adapter_is_found_by_its_names() -> None:
+    listed = list(onebot_apis())
+    assert len({each.name for each in listed}) == len(listed)
+    for each in listed:
+        assert find_onebot_api(each.name, "1") == each
+        assert find_onebot_api(f"{each.provider}.{each.name}") == each
+        assert find_onebot_api(each.name, "2") is None
 
 
 @pytest.mark.parametrize("states", [HOOKS, EVENTS])

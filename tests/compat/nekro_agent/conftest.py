@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
@@ -35,3 +36,10 @@ def bot_with(tmp_path: Path) -> OpenBot:
         return partial(Bot.open, tmp_path / "data", source)(**options)
 
     return open_bot
+
+
+def visitor(application: Any) -> httpx.AsyncClient:
+    """A client that needs no login."""
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(application), base_url="http://bot.test", timeout=10
+    )

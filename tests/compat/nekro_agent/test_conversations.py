@@ -1,10 +1,8 @@
 """Plugins of the kinds that people publish for nekro-agent, each in a conversation."""
 
 import json
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
@@ -13,7 +11,7 @@ from nekro_core.chat import Image, Mention
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.testing.script import words_of
 from nekro_core.tools.outcome import ToolFailure
-from tests.compat.nekro_agent.conftest import OpenBot
+from tests.compat.nekro_agent.conftest import OpenBot, visitor
 from tests.peers.listening import LoopbackServer, read_request
 
 PIXEL = (
@@ -230,10 +228,3 @@ class Engine(LoopbackServer):
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
         await stream.send(head.encode() + body)
         return True
-
-
-def visitor(application: Any) -> httpx.AsyncClient:
-    """A client that needs no login."""
-    return httpx.AsyncClient(
-        transport=httpx.ASGITransport(application), base_url="http://bot.test", timeout=10
-    )

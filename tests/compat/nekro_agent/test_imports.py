@@ -8,6 +8,7 @@ import pytest
 from nekro_core.api import message, plugin, schemas
 from nekro_core.compat.nekro_agent.facades import FACADES
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.refused import REFUSED
 
 
 def facades() -> list[str]:
@@ -52,11 +53,46 @@ def test_the_error_for_a_missing_name_of_a_package_lists_the_names() -> None:
         from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - this form is tested
 
 
-def test_the_error_for_a_missing_name_names_its_module() -> None:
-    with install_facades(), pytest.raises(ImportError, match=r"import it from nekro_agent\.models"):
-        from nekro_agent.api.plugin import (  # noqa: PLC0415 - this form is tested
-            DBChatMessage,  # noqa: F401
+def test_a_module_has_the_names_of_other_modules_too() -> None:
+    with install_facades():
+        from nekro_agent.services.plugin.base import (  # noqa: PLC0415 - this form is tested
+            AgentCtx,
+            DBChatMessage,
         )
+
+        assert AgentCtx is importlib.import_module("nekro_agent.api.schemas").AgentCtx
+        models = importlib.import_module("nekro_agent.models.db_chat_message")
+        assert DBChatMessage is models.DBChatMessage
+
+
+@pytest.mark.parametrize("entry", REFUSED)
+def test_the_error_for_a_refused_name_says_what_to_use_instead(entry: str) -> None:
+    module, _, name = entry.partition(":")
+    lines = [f"from {module} import {name or 'anything'}"]
+    if not name:
+        lines += [f"import {module}", f"from {module}.core.bot import get_bot"]
+    for line in lines:
+        with install_facades(), pytest.raises(ImportError) as refused:
+            exec(line)
+        assert REFUSED[entry] in str(refused.value)
+
+
+def test_a_plugin_can_ask_whether_a_module_has_a_name() -> None:
+    with install_facades():
+        core = importlib.import_module("nekro_agent.api.core")
+        assert hasattr(core, "get_qdrant_client")
+        assert not hasattr(core, "get_weather")
+        assert getattr(core, "get_weather", None) is None
+        with pytest.raises(AttributeError, match="'get_weather' here, and no other module has it"):
+            _ = core.get_weather
+        agent = importlib.import_module("nekro_agent.services.agent.run_agent")
+        assert not hasattr(agent, "run_agent")
+        assert not hasattr(importlib.import_module("nekro_agent.adapters"), "discord")
+
+
+def test_a_refused_module_cannot_be_imported_from_its_package() -> None:
+    with install_facades(), pytest.raises(ImportError, match="forward_message"):
+        from nekro_agent.adapters import discord  # noqa: F401, PLC0415 - this form is tested
 
 
 def test_the_error_for_a_missing_module_lists_its_neighbours() -> None:
@@ -75,8 +111,12 @@ def test_an_unlisted_module_has_the_names_of_all_facades() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.services.plugin.of_another_version")
         assert issubclass(theirs.NekroPlugin, plugin.NekroPlugin)
-        with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
+        with pytest.raises(AttributeError, match="no other module has 'Nonsense'"):
             _ = theirs.Nonsense
+        with pytest.raises(ImportError, match="no other module has 'Nonsense'"):
+            from nekro_agent.services.plugin.of_another_version import (  # noqa: PLC0415
+                Nonsense,  # noqa: F401
+            )
 
 
 @pytest.mark.parametrize("name", ["config", "logger"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.refused import REFUSED
 
 NAMES = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding="utf-8"))
 PARTLY: dict[str, str] = NAMES["partly"]
@@ -21,14 +22,24 @@ HEAD = """\
 
 Every name that plugins written for Nekro Agent use, as `from nekro_agent... import ...` or as a
 member of what they get, and what becomes of it here. A test makes this page from the code
-(`tests/compat/nekro_agent/test_names.py`). Names that stand nowhere on it are an `ImportError` or
-an `AttributeError` that says what there is. How to write a plugin: [plugins.md](plugins.md).
+(`tests/compat/nekro_agent/test_names.py`). A name that another module has is imported from there.
+Names that stand nowhere on it are an `ImportError` or an `AttributeError` that says what there is.
+How to write a plugin: [plugins.md](plugins.md).
 
 Plugins also tell the model what it finds in its box. While such a plugin is loaded, the code there
 finds the variable `_ck` (the chat key), the functions `send_msg_text(_ck, text)` and
 `send_msg_file(_ck, path)`, and a folder "shared", which is the home folder. The prompt does not
 list them.
 
+"""
+REFUSED_HEAD = """
+## What is not here
+
+Importing one of these names, or what is below one of these modules, is an `ImportError` with the
+text of the second column.
+
+| name | what to use instead |
+|---|---|
 """
 
 
@@ -57,6 +68,8 @@ def written() -> str:
             lines += ["", f"## `{place}`", "", "| name | |", "|---|---|"]
             before = place
         lines.append(f"| `{name}` | {status(place, name, there)} |")
+    lines += ["", *REFUSED_HEAD.splitlines()]
+    lines += [f"| `{entry.replace(':', ' ')}` | {remedy} |" for entry, remedy in REFUSED.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -101,4 +114,5 @@ _INSTANCE = {
     "NekroPlugin": ("name", "module_name", "support_adapter", "sandbox_methods", "is_enabled"),
     "BoxFileSystem": ("chat_key", "container_key"),
     "AsyncTaskHandle": ("is_cancelled",),
+    "LegacyAdapter": ("key",),
 }

@@ -1,8 +1,9 @@
-"""A plugin that calls OneBot actions itself, in a whole bot with a connected account."""
+"""Plugins in a whole bot: one that calls OneBot actions itself, and one with pages."""
 
 import shutil
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from tests.compat.nekro_agent.conftest import PLUGINS
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.long
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
     folder = tmp_path_factory.mktemp("onebot")
     shutil.copytree(PLUGINS / "moderator", folder / "data" / "plugins" / "moderator")
-    shutil.copy(PLUGINS / "dice_table.py", folder / "data" / "plugins")
+    for name in ("dice_table.py", "admin_panel.py"):
+        shutil.copy(PLUGINS / name, folder / "data" / "plugins")
     people = {"NEKRO_COMMAND__SUPER_USERS": '["onebot_v11:10001"]'}
     async with whole_bot(folder, **people) as whole:
         yield whole
@@ -41,6 +43,16 @@ async def test_legacy_commands_answer_only_super_users(whole: WholeBot) -> None:
     await whole.logged("messages of Nekro")
 
 
+async def test_a_matcher_finds_the_chat_of_its_event(whole: WholeBot) -> None:
+    group = whole.group()
+    assert await whole.ask(group, "hello")
+    await whole.peer.say_in_group(group, 10002, "/mod_where")
+    chat = f"onebot_v11-group_{group} group group {group}"
+    assert (await whole.answers(group, 2))[1] == f"name of 10002: {chat}"
+    await whole.peer.say_in_private(10002, "/mod_where")
+    await whole.peer.until(lambda: "onebot_v11-private_10002 private" in whole.peer.sends[-1].text)
+
+
 async def test_what_a_blocking_matcher_answers_is_answered_once(whole: WholeBot) -> None:
     group = whole.group()
     await whole.peer.say_in_group(group, 10002, "/r 3d6", at_me=True)
@@ -53,3 +65,13 @@ async def test_what_a_blocking_matcher_answers_is_answered_once(whole: WholeBot)
     assert len(whole.said(group)) == 3
     assert len(whole.prompts(group)) == 1, "the AI was asked about its own message alone"
     assert "/r 3d6" in whole.prompts(group)[0].last_user_text
+
+
+async def test_a_page_of_a_plugin_is_for_the_operator_alone(whole: WholeBot) -> None:
+    path = "/plugins/keeper.admin_panel/api/me"
+    async with httpx.AsyncClient(base_url=whole.bot.address, trust_env=False) as web:
+        assert (await web.get(path)).status_code == 401
+        web.headers["Authorization"] = "Bearer a token of another program"
+        assert (await web.get(path)).status_code == 401
+        web.headers["Authorization"] = f"Bearer {whole.bot.token}"
+        assert (await web.get(path)).json() == {"id": 1, "name": "admin"}

@@ -10,12 +10,17 @@ from tortoise.expressions import Q
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, ChatMessage, Image, Media, Mention, Sender, Text
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
+from nekro_core.compat.nekro_agent.platform import LegacyAdapter
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
-from nekro_core.compat.nekro_agent.rows.conditions import QueryError
+from nekro_core.compat.nekro_agent.rows.errors import (
+    DoesNotExist,
+    MultipleObjectsReturned,
+    NotKept,
+    QueryError,
+)
 from nekro_core.compat.nekro_agent.rows.messages import DBChatMessage
 from nekro_core.compat.nekro_agent.rows.plugin_data import DBPluginData
 from nekro_core.compat.nekro_agent.rows.presets import DBPreset
-from nekro_core.compat.nekro_agent.rows.query import DoesNotExist, MultipleObjectsReturned, NotKept
 from nekro_core.compat.nekro_agent.rows.users import DBUser
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
@@ -212,6 +217,45 @@ async def test_chat_and_user_rows_are_read_and_changed(host: NekroAgentHost) -> 
     ann.ext_data = {"likes": "tea"}
     await ann.save()
     assert (await DBUser.get(id=ann.id)).ext_data == {"likes": "tea"}
+
+
+async def test_a_person_is_found_at_any_account_of_an_adapter(host: NekroAgentHost) -> None:
+    await host.store.accounts.bind("web", "second", name="shop")
+    inbox = Inbox(host.store, Broadcast())
+    await inbox.accept(
+        inbox.stamp(
+            ChatMessage(
+                chat_key=ChatKey.parse("shop-group_9"),
+                message_id="m10",
+                sender=Sender("eve", "Eve"),
+                segments=(Text("hello"),),
+                time=111.0,
+                account="second",
+                chat_name="Shop",
+            )
+        )
+    )
+    adapter = LegacyAdapter("web", None)
+    assert (await adapter.get_user_info("ann")).user_name == "Ann"
+    assert (await adapter.get_user_info("eve", "group_9")).user_name == "Eve"
+    assert (await adapter.get_user_info("nobody")).user_name == ""
+    assert (await adapter.get_channel_info("group_9")).channel_name == "Shop"
+    assert (await adapter.get_channel_info("web-group_1")).channel_name == "1"
+    assert await LegacyAdapter("mail", None).get_user_info("ann")
+
+
+async def test_the_operators_row_comes_first(host: NekroAgentHost) -> None:
+    names = DBUser.all().values_list("username", flat=True)
+    assert await names == ["admin", "Ann", "Bob"]
+    assert await names.offset(1).limit(1) == ["Ann"]
+    assert await names.limit(2) == ["admin", "Ann"]
+    assert await names.order_by("-username") == ["admin", "Bob", "Ann"]
+    assert await DBUser.all().count() == await DBUser.filter(id__not=1).count() + 1 == 3
+    operator = await DBUser.get(perm_level__gte=3, platform_userid="")
+    with pytest.raises(NotKept, match="the operator"):
+        await operator.save()
+    assert await DBUser.first() == operator
+    assert operator not in await DBUser.filter(id__gt=1)
 
 
 async def test_presets_and_plugin_data_are_stored(host: NekroAgentHost) -> None:

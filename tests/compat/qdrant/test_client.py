@@ -91,6 +91,23 @@ async def test_points_are_still_there_after_a_restart(tmp_path: Path) -> None:
     await second.close()
 
 
+async def test_the_id_7_and_the_id_of_the_text_7_are_different_points(
+    client: AsyncQdrantClient,
+) -> None:
+    await filled(client)
+    points = [
+        models.PointStruct(id=number, vector=[1, 0], payload={"of": type(number).__name__})
+        for number in (7, "7")
+    ]
+    await client.upsert(STICKERS, points)
+    for wanted in (7, "7"):
+        kind = {"of": type(wanted).__name__}
+        chosen = models.Filter(must=[models.HasIdCondition(has_id=[wanted])])
+        found, _ = await client.scroll(STICKERS, scroll_filter=chosen)
+        assert [each.payload for each in found] == [kind]
+        assert [each.payload for each in await client.retrieve(STICKERS, [wanted])] == [kind]
+
+
 def condition(key: str, **asked: Any) -> models.FieldCondition:
     return models.FieldCondition(key=key, **asked)
 

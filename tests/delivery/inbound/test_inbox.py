@@ -28,6 +28,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox, RecalledRecord, StoredRecord
 from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
+from nekro_core.store.queries import WhereClause
 from tests.delivery.conftest import GROUP, OTHER, Clock
 from tests.delivery.fakes import message
 
@@ -73,7 +74,8 @@ async def test_a_duplicate_is_stored_and_queued_once(inbox: Inbox, store: Store)
 
 
 async def test_the_same_id_in_two_chats_means_two_messages(inbox: Inbox, store: Store) -> None:
-    """NapCat's ids have 31 bits: after 50,000 messages, one of two accounts has two equal ids."""
+    """NapCat's ids have 31 bits: after 50,000 messages, about half of all accounts have one id for
+    two messages."""
     for key in (GROUP, OTHER, GROUP, OTHER):
         await inbox.accept(inbox.stamp(message(key, message_id="7")))
     assert [record.chat_key for record in stored(inbox)] == [GROUP, OTHER]
@@ -108,7 +110,7 @@ async def test_notices_are_duplicates_if_chat_time_kind_and_people_are_equal(
     ) is new
 
 
-async def test_the_bots_own_messages_are_recorded_and_never_trigger(
+async def test_the_bots_own_messages_are_stored_and_never_wake_the_agent(
     inbox: Inbox, store: Store
 ) -> None:
     await store.accounts.bind("fake", "second")
@@ -200,6 +202,17 @@ async def test_the_newest_name_of_a_person_is_stored(inbox: Inbox, store: Store)
         assert await store.users.name("fake", "1") == (name or "林")
 
 
+async def test_the_newest_name_of_a_chat_is_stored(inbox: Inbox, store: Store) -> None:
+    for name in ("Tea", "", "Tea house", "Tea house"):
+        named = msgspec.structs.replace(message(GROUP), chat_name=name)
+        await inbox.accept(inbox.stamp(named))
+    await inbox.note(GROUP, "a bell rang")
+    assert store.chats.name(GROUP) == "Tea house"
+    assert store.chats.name(OTHER) == ""
+    (row,) = await store.queries.select("chats", WhereClause())
+    assert row["name"] == "Tea house"
+
+
 # ---- watchers
 
 
@@ -271,7 +284,7 @@ async def test_one_consumer_gets_the_events_in_order(inbox: Inbox) -> None:
     assert inbox.queued == ()
 
 
-async def test_a_recall_is_queued_with_the_record_as_it_is_now(inbox: Inbox) -> None:
+async def test_a_recall_is_queued_with_the_current_record(inbox: Inbox) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
     recalled = await inbox.recall(GROUP, "1")
     assert recalled is not None
@@ -298,7 +311,7 @@ async def test_a_message_that_is_only_stamped_is_not_stored(inbox: Inbox, store:
     assert await store.users.name("fake", "spam") == ""
 
 
-async def test_a_system_line_is_published_and_may_be_for_the_agent(
+async def test_a_system_line_is_published_and_may_wake_the_agent(
     inbox: Inbox, store: Store, activity: Broadcast, clock: Clock
 ) -> None:
     clock.now = 1_234.0
@@ -317,7 +330,7 @@ async def test_a_system_line_is_published_and_may_be_for_the_agent(
     assert woken.to_bot
 
 
-async def test_a_line_with_the_same_unique_id_is_stored_once_and_one_may_reset_the_chat(
+async def test_two_lines_with_one_unique_id_are_stored_once_and_a_line_may_reset_the_chat(
     inbox: Inbox, store: Store
 ) -> None:
     first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")
@@ -327,7 +340,9 @@ async def test_a_line_with_the_same_unique_id_is_stored_once_and_one_may_reset_t
     assert anew.segments == (Notice(CONVERSATION_RESET), Text("from here on"))
 
 
-async def test_statements_beside_a_line_are_written_with_it(inbox: Inbox, store: Store) -> None:
+async def test_sql_statements_given_with_a_system_line_are_written_with_it(
+    inbox: Inbox, store: Store
+) -> None:
     seqs: list[int] = []
 
     def beside(seq: int) -> tuple[SqlStatement, ...]:
@@ -374,7 +389,8 @@ async def test_a_revision_is_tried_again_if_the_message_changed_meanwhile(
     assert kept is not None
 
     class Contended:
-        """The store's messages. Another writer changes the row before the first ``busy`` tries."""
+        """The store's messages. Another writer changes the row before each of the first
+        ``busy`` tries."""
 
         tries = 0
 
@@ -397,7 +413,9 @@ async def test_a_revision_is_tried_again_if_the_message_changed_meanwhile(
     store.messages = messages
 
 
-async def test_a_time_after_the_year_5138_becomes_the_present(inbox: Inbox, clock: Clock) -> None:
+async def test_a_time_after_the_year_5138_is_replaced_by_the_present_time(
+    inbox: Inbox, clock: Clock
+) -> None:
     for time, kept_as in ((0.0, 0.0), (1e11, 1e11), (1.1e11, clock.now)):
         kept = await inbox.accept(inbox.stamp(message(GROUP, message_id=str(time), time=time)))
         assert kept is not None

@@ -133,7 +133,7 @@ async def test_a_record_changed_meanwhile_is_not_overwritten(slow: Chat) -> None
 async def test_at_most_eight_waiting_voices_of_a_chat_are_transcribed(slow: Chat) -> None:
     records = [await slow.say(wav()) for _ in range(10)]
     assert [slow.hearing.begin(record) for record in records] == [True] * 8 + [False] * 2
-    assert slow.hearing.begin(records[0])  # already begun, so it is true again
+    assert slow.hearing.begin(records[0])  # its transcription has begun: true
     assert slow.transcriber.go is not None
     slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
@@ -190,7 +190,7 @@ async def test_a_voice_whose_file_is_missing_stays_unchanged(chat: Chat) -> None
     assert await chat.now(record) == record
 
 
-async def test_transcription_ends_with_the_bot(
+async def test_transcription_ends_when_the_bot_ends(
     store: Store, inbox: Inbox, activity: Broadcast, tmp_path: Path
 ) -> None:
     transcriber = FakeTranscriber(go=anyio.Event())

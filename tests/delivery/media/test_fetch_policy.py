@@ -137,7 +137,7 @@ async def test_code_reaches_only_hosts_that_the_chats_boxes_may_reach(
     async with Fetcher(MediaSettings(fetch_s=2), chat(*allowed), resolve=resolve) as fetcher:
         with pytest.raises(NotFetched, match=problem):
             await fetcher.fetch(url)
-    # A DNS lookup alone would already send data to the server of the name.
+    # A lookup alone would already send data to the name server of the host's domain.
     assert asked == []
 
 
@@ -148,7 +148,7 @@ async def test_a_host_that_code_did_not_name_needs_no_rule_but_must_be_public() 
     reach.check_host("example.org", 443)
 
 
-async def test_traffic_counts_against_the_budget_of_the_boxes() -> None:
+async def test_fetches_of_code_count_against_the_traffic_budget_of_the_boxes() -> None:
     def spend(_: int) -> None:
         raise TrafficBudgetExceeded
 

@@ -136,7 +136,7 @@ def test_a_voice_format_is_recognized_by_content_and_type(
         pytest.param(OGG, UnusableMedia("damaged"), id="cannot be converted"),
     ],
 )
-async def test_a_voice_that_cannot_be_sent_as_one_becomes_a_file(
+async def test_a_voice_that_cannot_be_sent_as_a_voice_becomes_a_file(
     tmp_path: Path, limits: VoiceLimits, error: Exception | None
 ) -> None:
     fitter = FitterUnderTest(tmp_path, error)
@@ -197,7 +197,7 @@ async def test_without_files_a_medium_becomes_text(fitter: FitterUnderTest, tmp_
     spoken = await fitter.fit(Voice, wav(), "v.wav", can(Text), "good night")
     assert spoken == Text("[voice] good night")
     silent = await fitter.fit(Voice, wav(), "v.wav", can(Text))
-    assert isinstance(silent, Voice)  # the splitter will report that it cannot be sent
+    assert isinstance(silent, Voice)  # the splitter will report that no voice can be sent
     linked = FitterUnderTest(tmp_path, address="https://bot.example.org")
     text = await linked.fit(Image, drawn(), "cat.png", can(Text))
     assert isinstance(text, Text)
@@ -232,7 +232,7 @@ class Talker(FakeAdapter):
 async def test_the_outbox_sends_the_fitted_medium(
     store: Store, activity: Broadcast, tmp_path: Path
 ) -> None:
-    """A real conversion, before the row is written: the history has what was sent."""
+    """The conversion is real and comes before the row, so the history has what was sent."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")

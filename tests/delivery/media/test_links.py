@@ -109,7 +109,7 @@ async def test_a_link_opens_only_its_own_file(
         assert (await get(links, attack)).status_code == 404, attack
 
 
-async def test_no_link_is_made_without_an_address_or_for_other_files(
+async def test_no_link_is_made_without_an_address_or_for_files_outside_the_chats_media(
     links: MediaLinks, kept: Media, tmp_path: Path
 ) -> None:
     nowhere = MediaLinks(tmp_path, lambda: "secret")

@@ -451,7 +451,7 @@ async def test_chats_whose_names_differ_only_in_case_have_separate_media(media: 
     assert await media.read(lower, kept.path) is None
 
 
-async def test_hanging_lookups_leave_room_for_others() -> None:
+async def test_lookups_that_hang_do_not_block_other_lookups() -> None:
     """Lookups that hang take at most two places, so other lookups can run."""
     at_once = most = 0
 

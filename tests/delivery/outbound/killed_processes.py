@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 DATABASE, LOG = "nekro.sqlite3", "nekro.sqlite3-wal"
-"""A copy of the third file, the shared memory, is not needed: the next process makes it again."""
+"""SQLite's third file, the shared memory, is not copied: the next process makes it again."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Moment:
         return folder
 
     def messages(self) -> str:
-        """The segments of all stored messages. They are read with SQL, since the log may also hold
-        messages that were not committed."""
+        """The segments of all stored messages. They are read with SQL, since the write-ahead log
+        may also hold messages that were not committed."""
         with tempfile.TemporaryDirectory() as folder:
             path = self.put(Path(folder) / "look") / DATABASE
             with closing(sqlite3.connect(path)) as database:
@@ -53,7 +53,7 @@ async def watched(folder: Path, seen: Callable[[], int]) -> AsyncIterator[list[M
 
     def look() -> None:
         # A half-written frame fails its checksum, so SQLite ignores it. If the log changes while
-        # this reads, no moment is recorded; the next look records it.
+        # the files are read, this look records no moment; the next look does.
         before, data, after = _read(folder / LOG), _read(folder / DATABASE), _read(folder / LOG)
         if before == after:
             moments[Moment((data, after), seen())] = None

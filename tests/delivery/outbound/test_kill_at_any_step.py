@@ -1,5 +1,5 @@
-"""The process is killed between any two steps of a send, of the recovery and of the settling. No
-message is doubled or lost, and the order stays."""
+"""The process is killed between any two steps of a send, of the recovery after a start, and of
+asking whether a message arrived. No message is doubled or lost, and the order stays."""
 
 import random
 import tempfile
@@ -112,7 +112,7 @@ async def test_a_kill_at_any_moment_doubles_and_loses_no_message(
 ) -> None:
     (tmp_path / "first").mkdir()
     moments, shows = await first_life(tmp_path / "first", asked=asked)
-    # A kill leaves one of these moments. All other state is in the memory of the process.
+    # A kill leaves one of these moments. All other state is lost with the process's memory.
     assert len(moments) >= 7, "each commit and each call is a moment of its own"
     chance = random.Random(4)
     few = again_each < len(moments)

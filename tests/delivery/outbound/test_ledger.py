@@ -82,7 +82,7 @@ async def test_a_send_stores_rows_and_history_lines_with_the_same_state(
     assert await store.chats.all() == [GROUP]
 
 
-async def test_a_send_without_a_record_has_a_row(
+async def test_a_send_that_is_kept_out_of_the_history_has_a_row_too(
     ledger: DeliveryLedger, store: Store, activity: Broadcast
 ) -> None:
     async with watched(activity) as shown:
@@ -158,7 +158,7 @@ async def test_a_revised_message_is_stored_and_published(
 # ---- a stopped send
 
 
-async def test_of_a_stopped_send_the_started_call_is_unknown_and_the_rest_dropped(
+async def test_a_stopped_send_leaves_its_started_call_unknown_and_drops_the_rest(
     ledger: DeliveryLedger, store: Store
 ) -> None:
     done, calling, waiting = await opened(ledger, Text("a"), Text("b"), Text("c"))
@@ -236,7 +236,7 @@ async def test_a_call_found_by_its_row_has_age_zero(
     assert begun <= again.parked == again.doubted <= anyio.current_time()
 
 
-# ---- telling the message of a call from other messages
+# ---- the messages beside an uncertain delivery
 
 
 async def test_an_uncertain_delivery_lists_the_messages_before_and_after_it(

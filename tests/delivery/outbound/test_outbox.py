@@ -125,7 +125,7 @@ async def test_the_platforms_answer_decides_the_state(
     assert (await outbox.send(GROUP, HI))[0].ok, "the chat goes on"
 
 
-async def test_no_answer_in_time_is_unknown(
+async def test_a_send_without_an_answer_in_time_is_unknown(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async def hang(_: Delivery) -> Receipt:
@@ -139,7 +139,7 @@ async def test_no_answer_in_time_is_unknown(
     assert "may have arrived" in receipt.reason
 
 
-async def test_a_cancelled_send_is_unknown_and_its_rest_dropped(
+async def test_a_cancelled_send_leaves_its_started_call_unknown_and_drops_the_rest(
     outbox: Outbox, adapter: FakeAdapter, store: Store
 ) -> None:
     calling = anyio.Event()
@@ -277,7 +277,7 @@ async def test_a_send_to_a_chat_without_an_adapter_is_rejected(
     assert "no adapter serves pigeon" in receipt.reason
 
 
-async def test_a_send_without_a_record_is_not_in_the_history(outbox: Outbox, store: Store) -> None:
+async def test_a_send_with_record_false_is_not_in_the_history(outbox: Outbox, store: Store) -> None:
     assert (await outbox.send(GROUP, HI, run_id="r1", record=False))[0].ok
     assert await store.messages.newest(GROUP, 10) == []
     assert [row.state for row in await store.deliveries.of_run("r1")] == [SENT]

@@ -23,15 +23,16 @@ DROPPED, REJECTED = DeliveryState.DROPPED, DeliveryState.REJECTED
 async def away(
     store: Store, adapter: FakeAdapter, clock: Clock, *texts: str, **limits: float
 ) -> AsyncIterator[Outbox]:
-    """An outbox in which these messages wait, since the account was offline. It starts no retries
-    by time."""
+    """An outbox in which these messages wait, since the account was offline. It retries only when a
+    test asks for it."""
     settings = ONLY_WHEN_NUDGED.model_copy(update=limits)
     async with Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock) as outbox:
         adapter.offline = True
         for text in texts:
             (receipt,) = await outbox.send(GROUP, (Text(text),), run_id=f"r-{text}")
             assert receipt.state is PENDING
-        # The outbox retries at once when a second message waits. This lets that retry fail first.
+        # The outbox retries at once when a second message waits. The account stays offline until
+        # that retry has failed.
         await anyio.sleep(0.02)
         adapter.offline = False
         yield outbox

@@ -57,7 +57,7 @@ CAPTIONS = Capabilities(
         ((PICTURE, Text("😀😀😀")), ((PICTURE,), (Text("😀😀😀"),))),
     ],
 )
-def test_captions_are_shorter_and_characters_counted_as_the_platform_does(
+def test_captions_have_their_own_limit_and_characters_count_as_on_the_platform(
     segments: tuple[Segment, ...], pieces: tuple[tuple[Segment, ...], ...]
 ) -> None:
     assert split(segments, CAPTIONS) == tuple(Piece(piece) for piece in pieces)
@@ -102,7 +102,7 @@ def test_a_segment_that_cannot_be_sent_becomes_a_piece_with_a_reason() -> None:
     ]
 
 
-def test_without_mentions_and_replies_mentions_become_text_and_replies_are_left_out() -> None:
+def test_on_a_plain_platform_mentions_become_text_and_replies_are_left_out() -> None:
     (piece,) = split((REPLY, Mention("1", "Lin"), HI), PLAIN)
     assert plain_text(piece.segments) == "@Lin hi"
 
@@ -188,7 +188,7 @@ def test_a_character_longer_than_the_limit_of_a_call_is_still_sent() -> None:
     assert split((Text("a😀b"),), can) == tuple(Piece((Text(one),)) for one in "a😀b")
 
 
-def test_a_medium_without_a_name_is_refused_by_its_kind() -> None:
+def test_the_reason_against_a_medium_without_a_name_says_its_kind() -> None:
     bad = Media(problem="it is damaged")
     pieces = split((Voice(bad), HI, File(bad)), CAN)
     assert [piece.problem for piece in pieces] == [

@@ -26,12 +26,12 @@ DROPPED = DeliveryState.DROPPED
 @dataclass
 class Platform:
     """What people see. With the fate ``loses``, messages do not arrive. With ``mute`` they arrive,
-    but the call gets no answer."""
+    but the call gets no answer. ``breaks`` is like ``mute``, and the history shows them late."""
 
     shows: list[PlatformMessage] = field(default_factory=list)
     fate: Literal["fine", "mute", "loses", "breaks"] = "fine"
     late: list[PlatformMessage] = field(default_factory=list)
-    """Messages that arrived, but that the history does not show yet."""
+    """Messages that arrived but are not in the history yet."""
     questions: int = 0
 
     def texts(self) -> list[str]:
@@ -263,8 +263,8 @@ async def test_a_send_of_a_stopped_turn_is_not_sent_later(url: str, clock: Clock
 
 
 async def test_an_unknown_delivery_is_not_sent_after_later_messages(url: str, clock: Clock) -> None:
-    """The history could now show that it never arrived, but it is too late to send it. Seen in
-    ``make crash``, seed 8."""
+    """The history could now show that the message never arrived, but later messages are already
+    there, so it is not sent any more. Found by ``make crash``, seed 8."""
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")

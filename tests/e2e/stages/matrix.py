@@ -1,4 +1,4 @@
-"""A room on a real Synapse. A proxy between Synapse and the bot records what passes."""
+"""A Matrix room on a real Synapse. A proxy between Synapse and the bot records what passes."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping

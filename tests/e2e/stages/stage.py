@@ -66,9 +66,8 @@ class Stage(Protocol):
     person_id: str
     wire: list[WireLine]
     cannot: Mapping[str, str]
-    """The parts of the conversation that this stage cannot play, with the reason: ``mention``,
-    ``reply``, ``picture``, ``voice`` or ``file``, usually sent by the person. The page names
-    them."""
+    """For each message of the person that is left out on this stage, the reason. The keys are
+    ``reply``, ``picture``, ``voice`` and ``file``. The page names the keys and the reasons."""
 
     def join(self, bot: BotProcess) -> AbstractAsyncContextManager[None]:
         """Connect the account and bring the bot and the person into the group."""

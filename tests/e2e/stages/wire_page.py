@@ -14,14 +14,14 @@ from tests.e2e.stages.stage import Stage, WireLine
 
 FOLDER = Path(__file__).parents[3] / "docs" / "wire"
 _LONGEST = 100
-"""A text with more characters than this is cut to its first half of this number."""
+"""A text with more characters than this is cut to half of this number."""
 _WIDTH = 120
 _ENTRY = re.compile(
     r"^(?P<arrow>[⬅➡]) `(?P<what>[^`\n]+)`\n\n```json\n(?P<body>.+?)\n```$",
     re.MULTILINE | re.DOTALL,
 )
 _KINDS = {"type", "msgtype", "action", "message_type", "kind"}
-"""Fields whose values name a kind."""
+"""Fields whose values say of which kind an object is."""
 _ABOUT = """\
 # The wire of {title}
 
@@ -59,7 +59,7 @@ def _shape(to_bot: bool, what: str, body: Any) -> tuple[bool, str, str]:
 
 
 def _fields(value: Any) -> Any:
-    """The shape of a value: the names of its fields, and the values that name a kind."""
+    """The shape of a value: the names of its fields, and the values of the fields in `_KINDS`."""
     match value:
         case dict():
             return {k: v if k in _KINDS else _fields(v) for k, v in sorted(value.items())}

@@ -18,7 +18,7 @@ class Site:
     hub_sha256: str = ""
     ranges: bool = True
     break_after: list[int] = field(default_factory=list)
-    """One number for each of the next storage answers: the bytes after which it breaks off."""
+    """For each of the next answers with a file, the number of bytes after which it breaks off."""
     wheels: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     url: str = ""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.chat import DeliveryState, Image, Receipt, Reply, Text, Voice
+from nekro_core.chat import ChatKey, DeliveryState, Image, Receipt, Reply, Text, Voice
 from nekro_core.compat.nekro_agent import message_functions
 from nekro_core.delivery.errors import NothingToSend
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -22,6 +22,15 @@ def test_a_context_has_its_chat_and_its_requester(world: World) -> None:
         "group",
     )
     assert ctx.from_user_id == "10001"
+
+
+def test_a_chat_without_a_name_is_called_by_its_person_or_its_id(world: World) -> None:
+    assert world.ctx().channel_name == "30003"
+    private = ChatKey.parse("onebot_v11-private_10001")
+    assert world.ctx(chat=private).channel_name == "Lin"
+    assert world.ctx(chat=private, from_user_name="").channel_name == "10001"
+    named = replace(world.services, chat_name={GROUP: "Tea house"}.__getitem__)
+    assert world.ctx(services=named).channel_name == "Tea house"
 
 
 async def test_texts_pictures_voices_and_files_are_sent(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nekro_core.chat import ChatKey, Image, Media, Mention, Reply
+from nekro_core.chat import ChatKey, Image, Media, Mention, Reply, Text
 from nekro_core.policy.permissions import CommandSettings
 from tests.plugins.commands.sources import ECHO, GROUPS, GUARDED, SAME
 from tests.plugins.commands.talk import talk, talk_with
@@ -19,6 +19,18 @@ async def test_a_command_is_run_and_answered(tmp_path: Path) -> None:
         assert await chat.say("/roll_dice") == ["1d6 shy int"]
         assert await chat.say("/ROLL-DICE 20 count:3 mood:bold") == ["3d20 bold int"]
         assert await chat.say("/roll-dice 20 bold 3") == ["3d20 bold int"]
+
+
+async def test_a_mention_in_an_answer_mentions_the_person(tmp_path: Path) -> None:
+    async with talk(tmp_path, echo=ECHO) as chat:
+        await chat.say("/echo [@id:10002;nickname:Mei@] and [@id:all@]")
+        ((_, segments, _),) = chat.world.outgoing.sent
+        assert segments == (
+            Text("Lin: "),
+            Mention("10002", "Mei"),
+            Text(" and "),
+            Text("@all"),
+        )
 
 
 async def test_a_message_that_is_no_command_is_left_to_the_agent(tmp_path: Path) -> None:

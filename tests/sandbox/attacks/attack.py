@@ -43,20 +43,20 @@ class Without:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """One row of the table. ``number`` is its number in the design's list, or 0 if it is not
-    there."""
+    """One row of the table. ``number`` is its number in the list of the sandbox's design, or 0 if
+    the list does not have it. The report shows ``own`` for 0."""
 
     number: int
     name: str
     act: Callable[["Ground"], Awaitable[GotThrough]]
     without: Without | None = None
     because: str = ""
-    """The reason why it is not tried without its defence."""
+    """The reason why the attack is not tried without its defence."""
     spoils: bool = False
     """Whether other rows cannot use its box afterwards."""
     alone: bool = False
-    """Whether it uses up something that the kernel limits for each user. All boxes of an ordinary
-    user share that limit, so no other row with ``alone`` runs at the same time."""
+    """Whether the attack uses up something that the kernel limits for each user. All boxes of an
+    ordinary user share that limit, so no other row with ``alone`` runs at the same time."""
     backends: frozenset[str] = frozenset({"jail", "docker"})
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ def wanted_without(attack: Attack, backend: Backend) -> Without | None:
 async def carry_out(
     backend: Backend, attacks: Sequence[Attack], reusable: ReusableBoxes | None = None
 ) -> dict[Attack, Outcome]:
-    """Carry out every row, several at once. What a row finds raises nothing.
+    """Carry out every row, several at once. An attack that gets through raises no error.
 
     With a ``reusable``, boxes with all defences are emptied and used again, also after rows that
     spoil them.
@@ -72,8 +72,8 @@ async def carry_out(
             jobs.append((attack, None))
             if without := wanted_without(attack, backend):
                 jobs.append((attack, without))
-    # Rows that spoil their box come first: they often wait for a time limit. So the last rows are
-    # short.
+    # Rows that spoil their box come first: they often wait for a time limit. So only
+    # short rows run at the end.
     jobs.sort(key=lambda job: not job[0].spoils)
     found: dict[tuple[Attack, bool], GotThrough] = {}
     troubles: dict[Attack, str] = {}

@@ -37,7 +37,7 @@ def frames(data: bytes) -> None:
         for start in range(0, len(data), size):
             channel.receive(memoryview(data)[start : start + size])
             if lost:
-                break  # its stream is closed then
+                break  # the host then closes the stream
         assert len(lost) <= 1
         seen.append(found)
     assert seen[0][: len(seen[1])] == seen[1] == seen[2]
@@ -119,7 +119,7 @@ def try_for(seconds: float, name: str) -> None:
 
 
 def _with_coverage(seconds: float, name: str) -> None:
-    """Run atheris. It ends the process in which it runs, so it gets its own."""
+    """Run atheris in a separate process, since atheris ends the process in which it runs."""
     code = (
         "import atheris, sys\n"
         "with atheris.instrument_imports(include=['nekro_core.sandbox']):\n"

@@ -143,7 +143,8 @@ def _row(name: str, code: str, *, alone: bool = False) -> Attack:
 
 
 async def by_commands(ground: Ground) -> GotThrough:
-    """The same by a command and by a process that a command left behind. There is no run to end."""
+    """A command, and a process that it left behind, fill kernel memory. There is no run that the
+    watchdog could end."""
     code = textwrap.dedent(PRELUDE + SLEEPS + FILL + STREAMS)
     await ground.box.write_file("fill.py", code.encode())
     try:

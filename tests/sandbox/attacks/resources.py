@@ -381,8 +381,8 @@ ATTACKS = [
         number=22,
         name="all of a user's inotify",
         act=all_watches,
-        # Only as an ordinary user. Under root every box has its own user id, so its limit is its
-        # own.
+        # Without its defence, the attack succeeds only as an ordinary user: under root every box
+        # has its own user id, and the kernel has a limit for each.
         without=Without(defences=JailDefences(calls_filtered=False), hosts=frozenset({"user"})),
         spoils=True,
         alone=True,

@@ -246,7 +246,7 @@ async def test_the_next_start_removes_twenty_busy_boxes_of_a_killed_bot(
     print(f"the next start found and removed 20 busy boxes; {seconds:.1f} s after kill -9")
 
 
-async def test_of_a_bot_that_is_killed_nothing_is_left_behind(docker_host: str) -> None:
+async def test_after_a_bot_is_killed_nothing_is_left_behind(docker_host: str) -> None:
     known = {each["Id"] for each in containers(docker_host)}
     with subprocess.Popen([sys.executable, "-c", BOT, docker_host], stdout=subprocess.PIPE) as bot:
         try:
@@ -254,7 +254,7 @@ async def test_of_a_bot_that_is_killed_nothing_is_left_behind(docker_host: str) 
             assert await anyio.to_thread.run_sync(bot.stdout.readline) == b"ready\n"
             async with anyio.create_task_group() as tasks:
                 beside = DockerBackend(SandboxSettings(docker_host=docker_host), tasks)
-                await beside.images()  # looks for orphans; the containers of a living bot are none
+                await beside.images()  # removes orphans; a living bot's containers are none
                 await beside.aclose()
                 tasks.cancel_scope.cancel()
             left = [each for each in containers(docker_host) if each["Id"] not in known]
@@ -413,7 +413,9 @@ async def test_a_box_on_an_engine_of_another_machine_works(
         await talk(box)
 
 
-async def test_an_engine_that_disappears_in_the_middle_of_a_call(docker_host: str) -> None:
+async def test_an_engine_that_disappears_during_a_call_loses_its_boxes_and_may_return(
+    docker_host: str,
+) -> None:
     async with far_engine(docker_host) as far, anyio.create_task_group() as tasks:
         backend = DockerBackend(SandboxSettings(docker_host=far.address), tasks)
         box = await backend.create(SMALL)

@@ -32,7 +32,7 @@ async def out() -> AsyncIterator[World]:
         yield made
 
 
-async def test_a_box_without_rules_has_no_egress_and_gets_it_while_it_runs() -> None:
+async def test_a_box_without_rules_has_no_egress_until_rules_are_added() -> None:
     async with world() as out:
         assert out.box.listener is None
         assert out.box.environment == {}
@@ -107,7 +107,7 @@ async def test_each_request_needs_its_own_connection_and_check(out: World) -> No
     assert len(server.heads) == 1
 
 
-async def test_a_name_that_is_removed_ends_its_open_tunnels(out: World) -> None:
+async def test_removing_a_name_from_the_rules_ends_its_open_tunnels(out: World) -> None:
     await out.allow("index.example", "other.example")
     out.internet.names["other.example"] = [[PUBLIC]]
     async with out.internet.serving(PUBLIC, 443, echo):
@@ -179,7 +179,7 @@ async def test_a_name_without_an_address_and_a_silent_server_give_different_erro
         assert b"no answer that is HTTP" in await out.get("http://index.example/")
 
 
-async def test_limits_of_connections_traffic_and_time() -> None:
+async def test_connections_traffic_and_time_of_a_box_are_limited() -> None:
     limits = EgressLimits(connections=2, bytes_per_hour=1000, idle_s=1.5, request_s=1)
     async with world(limits, "index.example") as out:
         out.internet.names["index.example"] = [[PUBLIC]]

@@ -250,7 +250,7 @@ def test_a_destination_has_one_spelling(text: str, port: int) -> None:
     assert not EgressRules.parse(["allowed.tld"]).find(destination) or text == "allowed.tld"
 
 
-async def test_an_address_is_not_looked_up() -> None:
+async def test_an_ip_address_is_not_looked_up_as_a_name() -> None:
     async def never(name: str) -> list[str]:
         raise AssertionError(name)
 

@@ -1,4 +1,5 @@
-"""A fake box whose egress port is a listener on loopback, and a fake internet of servers there."""
+"""A fake box whose egress port is a listener on loopback, and a fake internet whose servers are on
+loopback."""
 
 import asyncio
 import ipaddress

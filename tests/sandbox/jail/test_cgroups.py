@@ -118,7 +118,7 @@ async def test_memory_that_forks_share_counts_once(jail: Backend, group: bool) -
         print("done")
     """
     assert (await play(box, code.format(then="", seconds=0.5))).output == "done\n"
-    # When each of these processes has its own copy, all use 240 MB together.
+    # When each of these processes has its own copy, they use 240 MB together.
     wrote = "for child in range(3):\n            if os.fork() == 0:\n"
     wrote += "                shared = bytes(shared) + b'x'\n                time.sleep(60)"
     assert (await play(box, code.format(then=wrote, seconds=30))).stop is StopReason.OUT_OF_MEMORY

@@ -30,7 +30,7 @@ async def until_at_rest(jail: Backend, box: Box) -> int:
     with anyio.fail_after(_SLOW_S):
         while len(inside(jail, box)) > 1:
             await anyio.sleep(0.05)
-        await anyio.sleep(0.1)  # it reports its memory
+        await anyio.sleep(0.1)  # the supervisor reports its memory
     (supervisor,) = inside(jail, box)
     return supervisor
 
@@ -38,7 +38,7 @@ async def until_at_rest(jail: Backend, box: Box) -> int:
 async def test_after_a_run_only_the_supervisor_is_left_with_under_7_mb(
     jail: Backend, box: Box
 ) -> None:
-    await anyio.sleep(1)  # it makes the interpreter that it keeps ready
+    await anyio.sleep(1)  # the supervisor makes the interpreter that it keeps ready
     assert (await play(box, "import asyncio, pathlib; print('on')")).output == "on\n"
     supervisor = await until_at_rest(jail, box)
     own = process_tree.usage([supervisor]).memory_bytes

@@ -45,7 +45,7 @@ async def test_nothing_is_left_of_fifty_boxes(open_folder: Path) -> None:
         backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
         gc.collect()  # closes descriptors that other tests' objects still have
         before = Traces.of(backend, open_folder)
-        await come_and_go(backend, 1)  # what it makes for all boxes stays until the end
+        await come_and_go(backend, 1)  # what is made for all boxes stays until the end
         first = Traces.of(backend, open_folder)
         await come_and_go(backend, 50)
         await same_again(backend, open_folder, first)
@@ -67,7 +67,7 @@ BUSY = (
     "import os\nif os.fork(): ready()\nwhile True: pass\n",
     "import signal\nfor n in range(1, 9): signal.signal(n, signal.SIG_IGN)\nready()\n",
 )
-"""Code that keeps a box busy. Each of these must be ended in another way."""
+"""Code that keeps a box busy. Each of these programs must be ended in a different way."""
 
 BOT = """
 import json, sys
@@ -143,7 +143,9 @@ def is_alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-async def test_when_the_supervisor_dies_the_box_is_lost_and_the_run_died(jail: Backend) -> None:
+async def test_when_the_supervisor_dies_its_run_ends_as_died_and_the_box_is_lost(
+    jail: Backend,
+) -> None:
     box = await jail.create(SMALL)
     run = await box.start_run([], Tools({}).handle)
     await run.feed("import time\ntime.sleep(60)\n", 1)

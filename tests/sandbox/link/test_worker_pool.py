@@ -75,7 +75,7 @@ async def test_a_cancelled_job_cancels_no_other(workers: WorkerPool) -> None:
             raise
 
     async def careless() -> None:
-        job.cancel()  # it cancels itself and ends before the cancellation arrives
+        job.cancel()  # the job cancels itself and ends before the cancellation arrives
         ended.append("careless")
 
     async def plain() -> None:

@@ -74,7 +74,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path / "boxes")
 
 
-async def test_the_first_use_creates_and_later_ones_find_it(world: World) -> None:
+async def test_the_first_use_creates_the_box_and_later_uses_find_it(world: World) -> None:
     assert await world.listed() == []
     await world.write("milk")
     assert await world.listed() == [("default", "python", True)]
@@ -129,7 +129,7 @@ async def test_listing_boxes_wakes_none_and_keeps_none_awake(world: World) -> No
     assert world.source.living == []
 
 
-async def test_created_is_true_only_the_first_time(world: World) -> None:
+async def test_create_returns_true_only_for_a_new_box(world: World) -> None:
     assert await world.lin.create("x", image="node:22", sleep_after_s=60)
     assert not await world.lin.create("x", image="node:22", sleep_after_s=5)
     await world.pass_time(59)
@@ -141,7 +141,7 @@ async def test_created_is_true_only_the_first_time(world: World) -> None:
     assert not await world.lin.create("default", image="python", sleep_after_s=60)
 
 
-async def test_concurrent_calls_for_a_new_box_make_one(world: World) -> None:
+async def test_concurrent_calls_for_a_new_box_make_only_one_box(world: World) -> None:
     world.source.pause_s = 0.01
     created: list[bool] = []
 
@@ -169,7 +169,7 @@ async def test_another_image_is_refused_and_the_box_stays(world: World) -> None:
     ("image", "error"),
     [("no/such", ImageUnavailable("no/such", ())), ("python", BackendUnavailable("not now"))],
 )
-async def test_a_box_that_does_not_start_does_not_exist(
+async def test_a_box_that_could_not_start_is_not_listed_and_its_name_is_free(
     world: World, image: str, error: Exception
 ) -> None:
     world.source.failing = [error]
@@ -276,7 +276,7 @@ async def test_a_write_while_the_box_falls_asleep_is_not_lost(world: World) -> N
     assert await world.read() == "tea"
 
 
-async def test_a_box_that_died_unnoticed_reports_it_once(world: World) -> None:
+async def test_the_death_of_a_box_that_nobody_noticed_is_reported_once(world: World) -> None:
     await world.write("milk")
     await world.lin.save()
     await world.write("lost")

@@ -244,7 +244,7 @@ async def test_a_visitor_who_drops_a_websocket_causes_no_error(here: World) -> N
             await gone.wait()
 
 
-async def test_a_websocket_is_refused_as_the_server_refuses_it(here: World) -> None:
+async def test_a_websocket_that_the_server_refuses_is_refused_with_its_status(here: World) -> None:
     async with here.box.serving(8000, says("HTTP/1.1 403 Forbidden\nContent-Length: 5", b"login")):
         for name, expected in ((here.name(), 403), (here.name(8001), 502)):
             with pytest.raises(websockets.InvalidStatus) as refused:
@@ -253,7 +253,7 @@ async def test_a_websocket_is_refused_as_the_server_refuses_it(here: World) -> N
     assert not here.bot.seen
 
 
-async def test_many_connections_to_one_preview_leave_room_for_others() -> None:
+async def test_connections_to_previews_are_limited_for_each_preview_and_each_box() -> None:
     settings = PreviewSettings(connections_per_name=2, connections_per_box=3)
     async with world(settings) as here:
         release = asyncio.Event()

@@ -264,7 +264,7 @@ async def test_a_smuggled_request_reaches_nobody(here: World) -> None:
     assert len(here.bot.seen) == seen
 
 
-async def test_limits_of_size_and_time() -> None:
+async def test_the_size_and_time_of_a_previews_requests_are_limited() -> None:
     settings = PreviewSettings(body_mb=1, answer_s=0.8, upload_s=0.8, idle_s=0.8)
     async with world(settings) as here:
         name = here.name()

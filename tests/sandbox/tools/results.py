@@ -1,7 +1,8 @@
 """The results of the tools on every backend. A backend's tests subclass `ToolResults`.
 
-The first part tests the golden results. The second part has a regression test for each fault of the
-sketch from which the tools were designed. The third part tests bad input.
+The first part compares results with their exact text. The second part has regression tests for the
+faults of the sketch from which the tools were designed; the number in a test's name is the number
+of the fault. The third part tests bad input.
 """
 
 import base64
@@ -26,7 +27,7 @@ def mkfifo(path: str) -> str:
 class ToolResults:
     """Needs the module's fixture ``backend``. One box serves all tests that do not end it."""
 
-    # The golden results
+    # Results with their exact text
 
     @pytest.mark.parametrize(
         ("given", "content"),
@@ -50,10 +51,12 @@ class ToolResults:
             ({"command": "pwd"}, '{"stdout":"/home/user\\n","stderr":"","exit_code":0}'),
         ],
     )
-    async def test_shell(self, call: ToolCaller, given: dict[str, Any], content: str) -> None:
+    async def test_the_result_of_shell(
+        self, call: ToolCaller, given: dict[str, Any], content: str
+    ) -> None:
         assert await call("shell", **given) == content
 
-    async def test_read_file(self, call: ToolCaller, folder: str) -> None:
+    async def test_the_result_of_read_file(self, call: ToolCaller, folder: str) -> None:
         data = bytes([9, 9, *range(256)])
         data += bytes(1048576 - len(data))
         encoded = base64.b64encode(data).decode()
@@ -67,13 +70,13 @@ class ToolResults:
         )
         assert await call("read_file", path=f"{folder}/t.txt") == '{"content":"text","size":4}'
 
-    async def test_write_file(self, call: ToolCaller, folder: str) -> None:
+    async def test_the_result_of_write_file(self, call: ToolCaller, folder: str) -> None:
         path = f"{folder}/d/e/t.txt"
         assert await call("write_file", path=path, content="hé") == '{"ok":true,"size":3}'
         again = await call("write_file", path=path, content="hé", append=True)
         assert again == '{"ok":true,"size":6}'
 
-    async def test_glob(self, call: ToolCaller, folder: str) -> None:
+    async def test_the_result_of_glob(self, call: ToolCaller, folder: str) -> None:
         await call("shell", command="mkdir pkg; touch a.py pkg/b.py .h.py c", working_dir=folder)
         found = await call("glob", pattern="**/*.py", cwd=folder)
         assert found == '{"files":["a.py","pkg/b.py"]}'
@@ -97,7 +100,7 @@ class ToolResults:
         assert "node:22, python" in unavailable
         assert await fresh("mei")("sandbox_list") == '{"sandboxes":[]}'
 
-    async def test_transfer(self, fresh: Callable[[str], ToolCaller]) -> None:
+    async def test_the_result_of_transfer(self, fresh: Callable[[str], ToolCaller]) -> None:
         lin = fresh("lin")
         await lin(
             "shell",
@@ -135,7 +138,7 @@ class ToolResults:
         ]
         assert sums[0] == sums[1]
 
-    async def test_an_unknown_tool(self, call: ToolCaller) -> None:
+    async def test_an_unknown_tool_gives_an_error(self, call: ToolCaller) -> None:
         assert await call("nope") == (
             'isError {"error":{"code":"unknown_tool","message":"Unknown tool: nope"}}'
         )
@@ -409,7 +412,7 @@ class ToolResults:
             ("sandbox_create", {"sandbox": "x", "sleep_after_ms": 0}, "invalid_input"),
         ],
     )
-    async def test_bad_input(
+    async def test_bad_input_gives_an_error_with_its_code(
         self, call: ToolCaller, tool: str, given: dict[str, Any], code: str
     ) -> None:
         assert await call.code(tool, **given) == code

@@ -65,7 +65,9 @@ def test_any_slice_of_a_text_has_its_whole_code_points(text: str, start: int, le
 
 
 @given(st.binary(max_size=3), st.binary(max_size=60), st.binary(max_size=3))
-def test_any_bytes_are_text_or_no_text(before: bytes, data: bytes, after: bytes) -> None:
+def test_a_slice_of_any_bytes_becomes_exactly_its_text_or_none(
+    before: bytes, data: bytes, after: bytes
+) -> None:
     found = slice_text(data, before=before, after=after)
     if found is not None:
         assert data[found.skipped : len(data) - found.left] == found.text.encode()

@@ -1,5 +1,5 @@
-"""The document's example: build two halves of an application in two sandboxes, combine them, and
-open the result."""
+"""The example of the tools' design document: build two halves of an application in two sandboxes,
+combine them, and open the result."""
 
 import json
 import secrets

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from nekro_core.compat.maibot.capabilities import (
+    apis,
     chats,
     database,
     emoji,
@@ -25,6 +26,7 @@ CAPABILITIES: Mapping[str, CapabilityEntry] = MappingProxyType(
         **emoji.TABLE,
         **maisaka.TABLE,
         **render.TABLE,
+        **apis.TABLE,
         **plugins.TABLE,
     }
 )

@@ -57,8 +57,7 @@ async def open_session(call: CapabilityCall) -> Answer:
     """``chat.open_session``: the stream of a chat, even if the chat has no messages yet."""
     group = call.text("chat_type").lower() == "group" or bool(call.text("group_id"))
     native = call.text("group_id" if group else "user_id", needed=True)
-    adapter = adapter_of(call.text("platform") or "qq")
-    instance = call.bot.instance_of(adapter, call.text("account_id"))
+    instance = call.bot.instance_on(call.text("platform") or "qq", call.text("account_id"))
     if not instance:
         raise CapabilityError(
             f"chat.open_session: no account of {call.text('platform')!r} is known"
@@ -139,7 +138,7 @@ async def build_readable(call: CapabilityCall) -> Answer:
 async def person_id(call: CapabilityCall) -> Answer:
     """``person.get_id``: the instance and the platform's user id, joined by a colon."""
     user = call.text("user_id", needed=True)
-    instance = call.bot.instance_of(adapter_of(call.text("platform") or "qq"), "")
+    instance = call.bot.instance_on(call.text("platform") or "qq")
     return success(person_id=f"{instance}:{user}" if instance else "")
 
 

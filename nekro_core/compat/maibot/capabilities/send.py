@@ -13,9 +13,9 @@ from nekro_core.compat.maibot.capability import (
     success,
 )
 from nekro_core.compat.maibot.formats.segments import forward_from, medium_from, segments_from
+from nekro_core.compat.maibot.onebot import ADAPTER, OneBotRefused, call_action
 from nekro_core.tools.outcome import ToolFailure
 
-_ADAPTER = "onebot_v11"
 _ACTIONS: Mapping[str, str] = {
     "send_poke": "send_poke",
     "group_ban": "set_group_ban",
@@ -68,7 +68,7 @@ async def command(call: CapabilityCall) -> Answer:
     JSON text with ``name`` and ``args``."""
     chat = call.chat()
     call.writing_context(chat)
-    if call.bot.services.adapter_of(chat.instance) != _ADAPTER:
+    if call.bot.services.adapter_of(chat.instance) != ADAPTER:
         raise CapabilityError(f"{call.name}: {chat} is not on OneBot; only OneBot has actions")
     name, args = _action_of(call.args.get("command"), call.args.get("args"))
     action = _ACTIONS.get(name)
@@ -77,9 +77,12 @@ async def command(call: CapabilityCall) -> Answer:
             f"{call.name}: {name!r} is not known; there are {', '.join(_ACTIONS)}"
         )
     account = call.bot.store.accounts.of(chat.instance)
-    answer = await _call_onebot(
-        account.account if account else "", action, _arguments_of(chat, args)
-    )
+    if account is None:
+        raise CapabilityError(f"{call.name}: {chat} belongs to no account")
+    try:
+        answer = await call_action(account.account, action, _arguments_of(chat, args))
+    except OneBotRefused as error:
+        raise CapabilityError(f"{call.name}: {error}") from None
     return success(sent=True, message_id=None, result=answer)
 
 
@@ -106,19 +109,6 @@ def _arguments_of(chat: ChatKey, args: Mapping[str, Any]) -> dict[str, Any]:
         if str(given.get(key, "")).lstrip("-").isdigit():
             given[key] = int(given[key])
     return given
-
-
-async def _call_onebot(account: str, action: str, args: Mapping[str, Any]) -> Any:
-    import nonebot  # noqa: PLC0415 - slow to import; only OneBot needs it
-
-    try:
-        bot = nonebot.get_bot(account)
-    except (KeyError, ValueError):
-        raise CapabilityError(f"send.command: account {account} is not connected") from None
-    try:
-        return await bot.call_api(action, **args)
-    except Exception as error:  # adapters raise errors of different classes
-        raise CapabilityError(f"send.command: {action}: {type(error).__name__}: {error}") from error
 
 
 async def _send(call: CapabilityCall, pieces: list[Segment]) -> Answer:

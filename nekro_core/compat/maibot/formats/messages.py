@@ -38,16 +38,29 @@ from nekro_core.plugins.authoring.context import AgentCtx
 
 _PLATFORMS = {"onebot_v11": "qq"}
 _ADAPTERS = {platform: adapter for adapter, platform in _PLATFORMS.items()}
+_GATEWAY = "_gateway"
 
 
 def platform_of(adapter: str) -> str:
     """MaiBot's name for an adapter's platform."""
+    adapter = adapter.removesuffix(_GATEWAY)
     return _PLATFORMS.get(adapter, adapter)
 
 
 def adapter_of(platform: str) -> str:
     """The adapter of a platform. ``platform`` is MaiBot's name."""
     return _ADAPTERS.get(platform.strip().lower(), platform.strip())
+
+
+def gateway_adapter_of(platform: str) -> str:
+    """The adapter of a plugin's gateway, if the bot has an adapter of its own for the platform. So
+    the two never share an account or a chat."""
+    return f"{platform_of(adapter_of(platform))}{_GATEWAY}"
+
+
+def adapters_of(platform: str) -> tuple[str, str]:
+    """All adapters that may serve a platform: the bot's own, and that of a plugin's gateway."""
+    return adapter_of(platform), gateway_adapter_of(platform)
 
 
 def stream_of(

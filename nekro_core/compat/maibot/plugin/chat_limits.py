@@ -1,7 +1,7 @@
 """Decides in which chats a component may be used: its ``chat_scope`` and ``allowed_session``."""
 
 from nekro_core.chat import ChatKey, ChatKind
-from nekro_core.compat.maibot.formats.messages import adapter_of
+from nekro_core.compat.maibot.formats.messages import adapters_of
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 
 
@@ -37,7 +37,7 @@ def _is_meant(entry: str, chat: ChatKey) -> bool:
     native, _, kind = rest.partition(":")
     private = chat.kind is ChatKind.PRIVATE
     return (
-        adapter_of(platform) == chat.instance.partition(".")[0]
+        chat.instance.partition(".")[0] in adapters_of(platform)
         and native == chat.native_id
         and kind in ("", "private" if private else "group")
     )

@@ -12,10 +12,11 @@ from typing import Any
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
+from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.compat.maibot.plugin.chat_limits import is_limited, serves
-from nekro_core.compat.maibot.plugin.components import MaiBotComponent
+from nekro_core.compat.maibot.plugin.components import MaiBotComponent, components_of
 from nekro_core.compat.maibot.plugin.manifest import MaiBotManifest
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -68,6 +69,8 @@ class MaiBotPlugin:
     for it. ``tool_s`` is the time limit in seconds of a tool that sets no limit. ``off`` has the
     components that are switched off, as type, name and stream id (empty for all chats).
     ``patterns`` caches the patterns of its commands, with None for an invalid pattern.
+    ``components`` can be called; until ``on_load`` has returned, these are the gateways alone, and
+    ``offered`` is false.
     """
 
     manifest: MaiBotManifest
@@ -80,6 +83,7 @@ class MaiBotPlugin:
     settings: Mapping[str, Any] = field(default_factory=dict)
     off: set[tuple[str, str, str]] = field(default_factory=set)
     patterns: dict[str, BoundedPattern | None] = field(default_factory=dict)
+    offered: bool = False
 
     @property
     def plugin_id(self) -> str:
@@ -90,6 +94,18 @@ class MaiBotPlugin:
         """The plugin's components of one type. Components that are switched off for all chats are
         left out."""
         return [each for each in self.components if each.type == kind and self.is_on(each, "")]
+
+    def declared(self) -> list[MaiBotComponent]:
+        """All components of the plugin, also those that cannot be called yet because ``on_load``
+        has not returned."""
+        if self.offered:
+            return self.components
+        try:
+            with self.native.acting():
+                return components_of(self.instance.get_components() or (), "")[0]
+        except Exception as error:  # noqa: BLE001 - some plugins make them later in `on_load`
+            logger.debug("{}: no components before on_load: {!r}", self.plugin_id, error)
+            return self.components
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
         """Whether a component is switched on in a chat, and may be used in it. With an empty

@@ -19,6 +19,13 @@ _MODULE = "plugin.py"
 HOST_VERSION = "1.3.15"
 """The version of MaiBot that this host implements. A manifest says which versions the plugin works
 with."""
+PROVIDED_PLUGINS = frozenset({"maibot-team.napcat-adapter", "maibot-team.snowluma-adapter"})
+"""Plugins of MaiBot whose work the bot's own OneBot adapter does, and whose APIs it offers
+(`nekro_core.compat.maibot.onebot`). A plugin that needs one of them finds it, in any version."""
+STRICT_REMEDY = (
+    "use another version of the plugin, or set NEKRO_PLUGIN__STRICT_HOST_RANGE=false to try it"
+)
+"""What to do if a plugin is refused because of its range of MaiBot versions."""
 
 _ID = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)+\Z")
 _VERSION = re.compile(r"\d+\.\d+\.\d+\Z")
@@ -35,7 +42,8 @@ class MaiBotManifest:
 
     ``capabilities`` are the calls that the plugin may make. ``plugins`` and ``packages`` are the
     plugins and packages that it needs, each with a range of versions. ``raw`` is the whole
-    manifest.
+    manifest. ``host_range_problem`` says that the manifest's range of MaiBot versions does not
+    include `HOST_VERSION`; it is empty if the range does.
     """
 
     plugin_id: str
@@ -48,6 +56,7 @@ class MaiBotManifest:
     plugins: tuple[tuple[str, str], ...]
     packages: tuple[tuple[str, str], ...]
     raw: Mapping[str, Any]
+    host_range_problem: str = ""
     problems: tuple[PluginProblem, ...] = ()
 
     @property
@@ -77,7 +86,7 @@ def read_manifest(path: Path) -> MaiBotManifest:
     if isinstance(author, str):
         author = {"name": author}
     dependencies = _entries(raw, "dependencies")
-    _check_range(raw, "host_application", HOST_VERSION)
+    outside = _outside_range(raw, "host_application", HOST_VERSION)
     return MaiBotManifest(
         plugin_id=plugin_id,
         version=number,
@@ -89,7 +98,8 @@ def read_manifest(path: Path) -> MaiBotManifest:
         plugins=tuple(_needed(dependencies, "plugin", "id")),
         packages=tuple(_needed(dependencies, "python_package", "name")),
         raw=raw,
-        problems=tuple(_sdk_warning(raw)),
+        host_range_problem=outside,
+        problems=(*_host_warning(outside), *_sdk_warning(raw)),
     )
 
 
@@ -200,9 +210,10 @@ def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list
     ]
 
 
-def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
-    """Raise `MaiBotManifestError` if the version ``ours`` is below ``min_version``, or if its first
-    two numbers are above the first two numbers of ``max_version``."""
+def _outside_range(raw: Mapping[str, Any], key: str, ours: str) -> str:
+    """Return a problem if the version ``ours`` is below ``min_version``, or if its first two
+    numbers are above the first two numbers of ``max_version``; otherwise an empty text. Raises
+    `MaiBotManifestError` if one of them is no version."""
     wanted = _mapping(raw, key)
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):
@@ -210,10 +221,15 @@ def _check_range(raw: Mapping[str, Any], key: str, ours: str) -> None:
             raise MaiBotManifestError(f"{key}: version {each!r}, expected for example 1.0.0")
     too_new = most and _numbers(ours)[:2] > _numbers(most)[:2]
     if too_new or (least and _numbers(ours) < _numbers(least)):
-        raise MaiBotManifestError(
-            f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}; use another "
-            "version of the plugin"
-        )
+        return f"{key}: wants {least or 'any'} to {most or 'any'}, this is {ours}"
+    return ""
+
+
+def _host_warning(problem: str) -> list[PluginProblem]:
+    if not problem:
+        return []
+    remedy = "try what it does; NEKRO_PLUGIN__STRICT_HOST_RANGE=true refuses such plugins"
+    return [PluginProblem(severity=ProblemSeverity.WARNING, message=problem, remedy=remedy)]
 
 
 @cache
@@ -229,10 +245,10 @@ def _sdk_warning(raw: Mapping[str, Any]) -> list[PluginProblem]:
     except PackageNotFoundError:
         raise MaiBotManifestError("the package maibot-plugin-sdk is not installed") from None
     try:
-        _check_range(raw, "sdk", ".".join(ours.split(".")[:3]))
+        problem = _outside_range(raw, "sdk", ".".join(ours.split(".")[:3]))
     except MaiBotManifestError as error:
-        return [PluginProblem(severity=ProblemSeverity.WARNING, message=str(error))]
-    return []
+        problem = str(error)
+    return [PluginProblem(severity=ProblemSeverity.WARNING, message=problem)] if problem else []
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Self
 
 from nekro_core.chat import ChatKey
@@ -14,29 +15,50 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.presets import DBPreset
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
+from nekro_core.compat.nekro_agent.rows.errors import NotKept
+from nekro_core.compat.nekro_agent.rows.numbers import row_number
+from nekro_core.compat.nekro_agent.rows.presets import DBPreset, DefaultPreset
+from nekro_core.compat.nekro_agent.rows.query import Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 
-_IN_FILE = ("is_active", "preset_id", "channel_name", "data", "conversation_start_time")
+_IN_FILE = (
+    "is_active",
+    "observe_mode",
+    "preset_id",
+    "channel_name",
+    "data",
+    "conversation_start_time",
+)
 """Fields that have no column in the database. They are stored in `NekroAgentHost.extra_chats`."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
     "chat_key": text_column("chat_key"),
-    "id": text_column("chat_key"),
     "create_time": second_column("first_seen"),
 }
 
 
-class DBChatChannel(Row):
-    """A chat. If ``is_active`` is false, the bot does not answer in it."""
+class ChannelStatus(StrEnum):
+    """Whether the bot answers in a chat."""
 
-    id: str = ""
+    ACTIVE = "active"
+    OBSERVE = "observe"
+    DISABLED = "disabled"
+
+
+class DBChatChannel(Row):
+    """A chat. If ``is_active`` is false or ``observe_mode`` is true, the bot does not answer in it.
+    Its messages are stored in any case.
+
+    ``id`` is made from the chat key (`row_number`).
+    """
+
+    id: int = 0
     chat_key: str = ""
     adapter_key: str = ""
     channel_id: str = ""
     channel_type: str = ""
     channel_name: str = ""
     is_active: bool = True
+    observe_mode: bool = False
     preset_id: int | None = None
     data: str = "{}"
     conversation_start_time: datetime | None = None
@@ -52,7 +74,7 @@ class DBChatChannel(Row):
             table="chats",
             read=lambda row: (host, ChatKey.parse(row["chat_key"]), row["first_seen"]),
             columns=_COLUMNS,
-            orders={"chat_key": "chat_key", "id": "chat_key", "create_time": "first_seen"},
+            orders={"chat_key": "chat_key", "create_time": "first_seen"},
             default_order="chat_key",
         )
 
@@ -69,13 +91,14 @@ class DBChatChannel(Row):
         at = datetime.fromtimestamp(first_seen).astimezone() if first_seen else None
         began = extra.get("conversation_start_time")
         return cls(
-            id=str(key),
+            id=row_number(str(key)),
             chat_key=str(key),
             adapter_key=host.adapter_of(key),
             channel_id=f"{key.kind.value}_{key.native_id}",
             channel_type=key.kind.value,
-            channel_name=extra.get("channel_name") or key.native_id,
+            channel_name=extra.get("channel_name") or _name(host, key),
             is_active=extra.get("is_active", True),
+            observe_mode=extra.get("observe_mode", False),
             preset_id=extra.get("preset_id"),
             data=extra.get("data", "{}"),
             conversation_start_time=datetime.fromisoformat(began) if began else at,
@@ -114,6 +137,21 @@ class DBChatChannel(Row):
         self.is_active = is_active
         await self.save()
 
+    @property
+    def channel_status(self) -> ChannelStatus:
+        """Whether the bot answers in this chat."""
+        if not self.is_active:
+            return ChannelStatus.DISABLED
+        return ChannelStatus.OBSERVE if self.observe_mode else ChannelStatus.ACTIVE
+
+    async def set_channel_status(self, status: ChannelStatus | str) -> None:
+        """Switch the bot's answers in this chat on or off. Raises `ValueError` for another
+        status."""
+        status = ChannelStatus(status)
+        self.is_active = status is not ChannelStatus.DISABLED
+        self.observe_mode = status is ChannelStatus.OBSERVE
+        await self.save()
+
     async def reset_channel(self, *_: Any, **__: Any) -> None:
         """Reset the chat: the model no longer sees earlier messages. Raises `NotKept` if this bot
         does not support it."""
@@ -129,9 +167,9 @@ class DBChatChannel(Row):
         return config
 
     async def get_preset(self) -> DBPreset:
-        """The preset (`DBPreset`) of the chat; the bot's own preset if the chat has none."""
+        """The preset of the chat; the bot's own (`DefaultPreset`) if the chat has none."""
         preset = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
-        return preset or DBPreset.own(current_host())
+        return preset or DefaultPreset.from_settings(current_host())
 
     async def set_preset(self, preset_id: int | None = None) -> None:
         """Set the preset of the chat; None means the bot's own preset."""
@@ -143,6 +181,12 @@ class DBChatChannel(Row):
         facts = {name: getattr(self, name) for name in _IN_FILE}
         began = facts["conversation_start_time"]
         facts["conversation_start_time"] = began.isoformat() if began else None
-        if facts["channel_name"] == self.platform_channel_id:
+        host, key = current_host(), ChatKey.parse(self.chat_key)
+        if facts["channel_name"] == _name(host, key):
             facts["channel_name"] = ""
-        current_host().extra_chats.put(str(ChatKey.parse(self.chat_key)), facts)
+        host.extra_chats.put(str(key), facts)
+
+
+def _name(host: NekroAgentHost, key: ChatKey) -> str:
+    """The chat's name on its platform; its id if the name is not known."""
+    return host.store.chats.name(key) or key.native_id

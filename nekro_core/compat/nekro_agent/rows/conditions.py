@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from nekro_core.compat.nekro_agent.rows.errors import QueryError
 from nekro_core.store.queries import Column, Sign, WhereClause
-from nekro_core.system.errors import NekroError
-
-
-class QueryError(NekroError, ValueError):
-    """A query names an unknown field or lookup. The text lists the known names."""
 
 
 class ColumnCondition(Protocol):

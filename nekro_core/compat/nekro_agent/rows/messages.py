@@ -25,7 +25,8 @@ from nekro_core.compat.nekro_agent.rows.conditions import (
     second_column,
     text_column,
 )
-from nekro_core.compat.nekro_agent.rows.query import NotKept, Row
+from nekro_core.compat.nekro_agent.rows.errors import NotKept
+from nekro_core.compat.nekro_agent.rows.query import Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.store.messages import record_of, unique_id_of
 from nekro_core.store.queries import Column, WhereClause

@@ -1,6 +1,7 @@
 """``DBPluginData`` and ``DBExecCode``: the values that plugins store, and the runs of code."""
 
 from datetime import datetime
+from enum import IntEnum
 from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import current_host
@@ -65,6 +66,37 @@ class DBPluginData(Row):
         }
 
 
+class ExecStopType(IntEnum):
+    """Why a run of code ended. Both values for agents mean that a tool ended it."""
+
+    NORMAL = 0
+    ERROR = 1
+    TIMEOUT = 2
+    AGENT = 8
+    MANUAL = 9
+    SECURITY = 10
+    MULTIMODAL_AGENT = 11
+
+
+_STOPS = {
+    "": ExecStopType.NORMAL,  # it still runs
+    "finished": ExecStopType.NORMAL,
+    "printed": ExecStopType.NORMAL,
+    "said": ExecStopType.NORMAL,
+    "said_beside": ExecStopType.NORMAL,
+    "answered": ExecStopType.NORMAL,
+    "timeout": ExecStopType.TIMEOUT,
+    "ended_by_call": ExecStopType.AGENT,
+    "cancelled": ExecStopType.MANUAL,
+    "cut_off": ExecStopType.MANUAL,
+}
+
+
+def stop_type(stop: str) -> ExecStopType:
+    """Translate the bot's word for why a run ended."""
+    return _STOPS.get(stop, ExecStopType.ERROR)
+
+
 class DBExecCode(Row):
     """A run of the code of a reply."""
 
@@ -73,7 +105,7 @@ class DBExecCode(Row):
     code_text: str = ""
     outputs: str = ""
     success: bool = False
-    stop_type: str = ""
+    stop_type: ExecStopType = ExecStopType.NORMAL
     exec_time_ms: int = 0
     create_time: datetime | None = None
 
@@ -102,7 +134,7 @@ class DBExecCode(Row):
             code_text=row["code"],
             outputs=row["output"],
             success=not row["error"],
-            stop_type=row["stop"],
+            stop_type=stop_type(row["stop"]),
             exec_time_ms=int(row["seconds"] * 1000),
             create_time=datetime.fromtimestamp(row["started"]).astimezone(),
         )

@@ -7,12 +7,16 @@ from typing import Any, Generic, Self, TypeVar
 from nekro_core.compat.nekro_agent.rows.conditions import (
     Condition,
     ConditionGroup,
-    QueryError,
     conditions_of,
+)
+from nekro_core.compat.nekro_agent.rows.errors import (
+    DoesNotExist,
+    MultipleObjectsReturned,
+    NotKept,
+    QueryError,
 )
 from nekro_core.compat.nekro_agent.rows.source import RowSource
 from nekro_core.store.queries import WhereClause
-from nekro_core.system.errors import NekroError
 
 _BATCH = 500
 _MOST_ROWS = 50_000
@@ -23,18 +27,6 @@ orders by a field without a column, it reads the first rows in the table's order
 NEW_DICT: Any = object()
 """A marker for the default of a field: each row gets a new empty dict."""
 M = TypeVar("M", bound="Row")
-
-
-class DoesNotExist(NekroError, LookupError):
-    """``get`` matched no row."""
-
-
-class MultipleObjectsReturned(NekroError, LookupError):
-    """``get`` matched several rows."""
-
-
-class NotKept(NekroError, NotImplementedError):
-    """A plugin cannot make this change to a row. The text says why or what it can change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +148,8 @@ class Query(Generic[M]):
         where = ConditionGroup(self._parts.conditions).where(source.columns)
         if where is None or self._parts.limit or self._parts.offset:
             return len(await self._rows())
-        return await source.count(_plain(where, self._parts.conditions))
+        stored = await source.count(_plain(where, self._parts.conditions))
+        return len(self._fixed_rows()) + stored
 
     async def exists(self) -> bool:
         """Whether at least one row matches."""
@@ -187,6 +180,26 @@ class Query(Generic[M]):
             yield row
 
     async def _rows(self) -> list[M]:
+        parts, fixed = self._parts, self._fixed_rows()
+        if not fixed or parts.limit < 0:
+            return await self._stored_rows()
+        # The fixed rows come before the others. The order of the query may put them elsewhere.
+        until = parts.offset + parts.limit if parts.limit else 0
+        unbounded = Query(self._model, replace(parts, offset=0, limit=until))
+        rows = [*fixed, *await unbounded._stored_rows()]
+        for field in reversed(parts.order):
+            _sort(rows, self._named(field), descending=field.startswith("-"))
+        return rows[parts.offset : until or None]
+
+    def _fixed_rows(self) -> list[M]:
+        """The rows without a place in the source for which all conditions are true."""
+        return [
+            row
+            for row in self._model.fixed_rows()
+            if all(each.holds(row) for each in self._parts.conditions)
+        ]
+
+    async def _stored_rows(self) -> list[M]:
         parts = self._parts
         if parts.limit < 0:
             return []
@@ -288,6 +301,15 @@ class Row:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same row. A row that is not stored equals only itself."""
+        if not isinstance(other, Row) or not (self.pk or other.pk):
+            return self is other
+        return type(self) is type(other) and bool(self.pk == other.pk)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.pk))
+
     @property
     def pk(self) -> Any:
         """The id."""
@@ -302,6 +324,11 @@ class Row:
     def of(cls, row: Any) -> Self:
         """Make an object from a row of the source."""
         return cls(**row)
+
+    @classmethod
+    def fixed_rows(cls) -> Sequence[Self]:
+        """Rows that every query has besides those of the source."""
+        return ()
 
     @classmethod
     def filter(cls, *args: Any, **kwargs: Any) -> Query[Self]:

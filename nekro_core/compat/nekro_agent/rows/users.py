@@ -1,24 +1,27 @@
 """``DBUser``: a row for each person."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.rows.conditions import (
     ColumnCondition,
-    number_column,
     second_column,
     text_column,
 )
+from nekro_core.compat.nekro_agent.rows.errors import NotKept
+from nekro_core.compat.nekro_agent.rows.numbers import row_number
 from nekro_core.compat.nekro_agent.rows.query import NEW_DICT, Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.policy.permissions import CommandPermission, permission_of
 
 _IN_FILE = ("ban_until", "prevent_trigger_until", "ext_data")
 """Fields that have no column in the database. They are stored in `NekroAgentHost.extra_users`."""
+OPERATOR_ID = 1
+"""The id of the operator. Plugins write ``DBUser.filter(id__not=1)`` to get only people of
+chats."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
-    "id": number_column("id"),
     "platform_userid": text_column("user_id"),
     "bind_qq": text_column("user_id"),
     "username": text_column("name"),
@@ -38,7 +41,9 @@ class DBUser(Row):
     person gets no answer.
 
     ``perm_level`` is 1 for users, 2 for advanced users and 3 for super users. It comes from the
-    operator's settings, and a plugin cannot raise it.
+    operator's settings, and a plugin cannot raise it. ``id`` is made from the account and the
+    person's id on the platform (`row_number`). The row with the id 1 is the operator at the bot's
+    web page, who has no id on a platform.
     """
 
     id: int = 0
@@ -67,7 +72,24 @@ class DBUser(Row):
             table="users",
             read=lambda row: (host, row),
             columns=_COLUMNS,
-            orders={"id": "id", "create_time": "first_seen", "username": "name"},
+            orders={"create_time": "first_seen", "username": "name"},
+        )
+
+    @classmethod
+    def fixed_rows(cls) -> Sequence[Self]:
+        """See `Row.fixed_rows`."""
+        return (cls.operator(),)
+
+    @classmethod
+    def operator(cls) -> Self:
+        """The person who is logged in at the bot's web page."""
+        level = CommandPermission.SUPER_USER
+        return cls(
+            id=OPERATOR_ID,
+            username="admin",
+            unique_id="admin",
+            perm_level=_LEVELS[level],
+            perm_role=level.value,
         )
 
     @classmethod
@@ -79,7 +101,6 @@ class DBUser(Row):
             columns["instance"],
             columns["user_id"],
             columns["name"],
-            row_id=columns["id"],
             first_seen=columns["first_seen"],
         )
 
@@ -91,7 +112,6 @@ class DBUser(Row):
         user_id: str,
         name: str,
         *,
-        row_id: int = 0,
         first_seen: float = 0.0,
     ) -> Self:
         """Make the row of a person. The person may not have written yet."""
@@ -99,7 +119,7 @@ class DBUser(Row):
         extra = host.extra_users.get(f"{instance}:{user_id}")
         level = permission_of(host.command, adapter=adapter, instance=instance, user_id=user_id)
         return cls(
-            id=row_id,
+            id=row_number(f"{instance}:{user_id}"),
             username=name,
             adapter_key=adapter,
             platform_userid=user_id,
@@ -133,15 +153,18 @@ class DBUser(Row):
         return self.is_banned or _is_future(self.prevent_trigger_until)
 
     async def save(self, *_: Any, **__: Any) -> None:
-        """Store the fields that plugins may change: the name, and the fields without a column."""
+        """Store the fields that plugins may change: the name, and the fields without a column.
+        Raises `NotKept` for the operator."""
+        if self.id == OPERATOR_ID:
+            raise NotKept("DBUser 1 is the operator, whom a plugin cannot change")
         host = current_host()
         instance = self.instance or self.adapter_key
         facts = {name: getattr(self, name) for name in _IN_FILE}
         for name in ("ban_until", "prevent_trigger_until"):
             facts[name] = facts[name].isoformat() if facts[name] else None
         host.extra_users.put(f"{instance}:{self.platform_userid}", facts)
-        if self.id:
-            await host.store.queries.set_name(self.id, self.username)
+        if self.username:
+            await host.store.queries.set_name(instance, self.platform_userid, self.username)
 
 
 def _is_future(until: datetime | None) -> bool:

@@ -8,10 +8,19 @@ from nekro_agent.adapters.onebot_v11.matchers.command import (
     finish_with,
     on_command,
 )
+from nekro_agent.adapters.onebot_v11.tools.onebot_util import get_chat_info_old, get_user_name
 from nekro_agent.api.core import config, logger
 from nekro_agent.api.schemas import AgentCtx
 from nekro_agent.models.db_chat_channel import DBChatChannel
 from nekro_agent.models.db_chat_message import DBChatMessage
+
+
+@on_command("mod_where", priority=5, block=True).handle()
+async def _(matcher: Matcher, event: MessageEvent, bot: Bot):
+    chat_key, chat_type = await get_chat_info_old(event)
+    channel = await DBChatChannel.get_channel(chat_key=chat_key)
+    name = await get_user_name(event=event, bot=bot, user_id=event.get_user_id())
+    await matcher.finish(f"{name}: {chat_key} {chat_type.value} {channel.channel_name}")
 
 
 @on_command("mod_state", aliases={"mod-state"}, priority=5, block=True).handle()

@@ -1,0 +1,37 @@
+"""The names of groups arrive with the messages."""
+
+from tests.adapters.onebot_v11.running import Bot
+from tests.peers.onebot_v11 import Failed, OneBotPeer
+
+
+async def test_a_group_is_asked_for_its_name_once(bot: Bot, peer: OneBotPeer) -> None:
+    for _ in range(2):
+        await peer.say_in_group(30003, 10001, "hello")
+        assert (await bot.host.next_message()).chat_name == "group 30003"
+    await peer.say_in_group(30004, 10001, "hello")
+    assert (await bot.host.next_message()).chat_name == "group 30004"
+    await peer.say_in_private(10001, "hello")
+    assert (await bot.host.next_message()).chat_name == ""
+    assert [call.params for call in peer.calls if call.action == "get_group_info"] == [
+        {"group_id": 30003},
+        {"group_id": 30004},
+    ]
+
+
+async def test_a_name_in_the_event_needs_no_question(bot: Bot, peer: OneBotPeer) -> None:
+    event = peer.account.message(("group", "30003"), 10001, "hello")
+    await peer.emit({**event, "group_name": "茶馆"})
+    assert (await bot.host.next_message()).chat_name == "茶馆"
+    await peer.say_in_group(30003, 10001, "and again")
+    assert (await bot.host.next_message()).chat_name == "茶馆"
+    await peer.emit({**peer.account.message(("group", "30003"), 1, "!"), "group_name": "New"})
+    assert (await bot.host.next_message()).chat_name == "New"
+    assert "get_group_info" not in {call.action for call in peer.calls}
+
+
+async def test_a_group_that_cannot_be_asked_has_no_name(bot: Bot, peer: OneBotPeer) -> None:
+    peer.answer("get_group_info", Failed())
+    for _ in range(2):
+        await peer.say_in_group(30003, 10001, "hello")
+        assert (await bot.host.next_message()).chat_name == ""
+    assert [call.action for call in peer.calls].count("get_group_info") == 1
