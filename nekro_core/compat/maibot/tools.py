@@ -70,7 +70,7 @@ def tool_of(
     parameters, names = parameters_of(schema)
     order = tuple(each.name for each in parameters)
     optional = {each.name for each in parameters if not each.required}
-    action = component.flag("legacy_action") or str(metadata.get("type", "")) == "ACTION"
+    action = component.flag("legacy_action") or "activation_type" in metadata
 
     async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
         if not plugin.is_on(component, _ctx.chat_key):
@@ -128,7 +128,14 @@ def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
 
 def _declared(metadata: Mapping[str, Any]) -> Any:
     raw = metadata.get("parameters_raw") or metadata.get("parameters")
-    return raw or metadata.get("parameters_schema")
+    declared = raw or metadata.get("parameters_schema")
+    described = metadata.get("action_parameters")
+    if declared or not isinstance(described, Mapping):
+        return declared
+    # An action from before the SDK has only a description of each parameter.
+    return {
+        str(name): {"type": "string", "description": str(each)} for name, each in described.items()
+    }
 
 
 def details_block(schema: Mapping[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Runs hooks, events and commands for a received message, in the same order as MaiBot."""
 
+import re
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nekro_core.chat import ChatMessage
@@ -12,6 +13,7 @@ from nekro_core.compat.maibot.formats.messages import event_message_of
 from nekro_core.compat.maibot.hooks.commands import MaiBotCommands, find
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
+from nekro_core.llm.model import Part, PromptMessage, TextPart
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 
@@ -22,26 +24,56 @@ _MOST_CHANGED = 200
 
 class ChangedMessages:
     """The texts of messages that plugins have changed. The database has the original texts, so the
-    prompt lists the changed texts."""
+    changed texts are put into the prompts."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
 
-    def put(self, stream_id: str, message_id: str, text: str) -> None:
+    def put(self, stream_id: str, message_id: str, original: str, text: str) -> None:
         """Store the changed text of a message. If there are more than 200 texts, the oldest text is
         dropped."""
-        self._texts[stream_id, message_id] = text
+        self._texts[stream_id, message_id] = original, text
         while len(self._texts) > _MOST_CHANGED:
             self._texts.popitem(last=False)
+
+    def any(self, stream_id: str) -> bool:
+        """Whether a message of a chat was changed."""
+        return any(stream == stream_id for stream, _ in self._texts)
 
     def prompt_lines(self, stream_id: str) -> str:
         """The last 10 changed texts of a chat, as lines for its prompt."""
         lines = [
             f"Message {number} is to be read as: {text}"
-            for (stream, number), text in self._texts.items()
+            for (stream, number), (_, text) in self._texts.items()
             if stream == stream_id
         ]
         return "\n".join(lines[-10:])
+
+    def in_prompt(
+        self, stream_id: str, messages: Sequence[PromptMessage]
+    ) -> tuple[PromptMessage, ...]:
+        """Replace the original texts by the changed texts where a prompt quotes the messages of a
+        chat: in lines that begin with ``>``."""
+        changes = [both for (stream, _), both in self._texts.items() if stream == stream_id]
+        return tuple(replace(each, parts=_changed_parts(each, changes)) for each in messages)
+
+
+def _changed_parts(message: PromptMessage, changes: list[tuple[str, str]]) -> tuple[Part, ...]:
+    if message.role != "user":
+        return message.parts
+    return tuple(
+        TextPart(_with_changes(part.text, changes)) if isinstance(part, TextPart) else part
+        for part in message.parts
+    )
+
+
+def _with_changes(text: str, changes: list[tuple[str, str]]) -> str:
+    for original, changed in changes:
+        quoted, wanted = original.replace("\n", "\n> "), changed.replace("\n", "\n> ")
+        if quoted and quoted in text:
+            pattern = re.compile(rf"^(> (?:@\S+ )*){re.escape(quoted)}$", re.MULTILINE)
+            text = pattern.sub("\\g<1>" + wanted.replace("\\", "\\\\"), text)
+    return text
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -57,7 +89,7 @@ class InboundMessages:
     plugins: LoadedPlugins
     hooks: HookRunner
     commands: MaiBotCommands
-    _changed: ChangedMessages = field(default_factory=ChangedMessages)
+    changed: ChangedMessages = field(default_factory=ChangedMessages)
 
     def mount(self, plugin: MaiBotPlugin) -> None:
         """Mount the method for received messages and the method for the prompt on a plugin."""
@@ -68,7 +100,7 @@ class InboundMessages:
 
         async def prompt(ctx: AgentCtx) -> str:
             first = self.plugins.is_first(plugin)
-            return self._changed.prompt_lines(ctx.chat_key) if first else ""
+            return self.changed.prompt_lines(ctx.chat_key) if first else ""
 
         plugin.native.mount_on_user_message()(on_message)
         plugin.native.prompt_inject_method = prompt
@@ -87,15 +119,15 @@ class InboundMessages:
                 return MsgSignal.BLOCK_ALL
             seen.change(done.kwargs.get("message"))
             if event and await self._event_ends(event, seen, ctx):
-                return MsgSignal.BLOCK_TRIGGER
+                return MsgSignal.BLOCK_ALL
         signal = None
         if not message.from_history and message.notice is None:
             signal = await self._command(seen, ctx)
         # A message that a command has handled is no event, so that it is not answered twice.
         if signal is None and await self._event_ends(_MESSAGE_EVENT, seen, ctx):
-            signal = MsgSignal.BLOCK_TRIGGER
+            signal = MsgSignal.BLOCK_ALL
         if seen.changed:
-            self._changed.put(ctx.chat_key, message.message_id, seen.text)
+            self.changed.put(ctx.chat_key, message.message_id, seen.original, seen.text)
         return signal
 
     async def _event_ends(self, event: str, seen: "_SeenMessage", ctx: AgentCtx) -> bool:
@@ -125,12 +157,12 @@ class _SeenMessage:
         self.shown = shown
         self._called = leading_call(message.segments, message.account)
         self.text = self._without_call(shown["processed_plain_text"])
-        self._original = self.text
+        self.original = self.text
 
     @property
     def changed(self) -> bool:
         """Whether a plugin has changed the text."""
-        return self.text != self._original
+        return self.text != self.original
 
     def change(self, changed: Any) -> None:
         """Apply a handler's changes to the message and its text."""

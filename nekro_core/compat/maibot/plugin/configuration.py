@@ -57,7 +57,9 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         if not values:
             values = defaults
         elif defaults and version_of(values) != version_of(defaults):
-            values = _rebuilt(defaults, values)
+            # A plugin that can migrate the old values gets them before the sections that it does
+            # not have any more are dropped.
+            values = _migrated(instance, defaults, values) or _rebuilt(defaults, values)
         made, _ = instance.normalize_plugin_config(values)
     except Exception as error:  # a plugin's model may raise anything
         text = " ".join(str(error).split())
@@ -92,6 +94,20 @@ def version_of(values: Mapping[str, Any]) -> str:
     """The ``[plugin] config_version`` as text; empty if there is none."""
     section = values.get("plugin")
     return str(section.get("config_version", "")) if isinstance(section, Mapping) else ""
+
+
+def _migrated(
+    instance: Any, defaults: Mapping[str, Any], old: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Let a plugin's own ``normalize_plugin_config`` migrate old values. None if it does not make
+    values of the version of the defaults."""
+    if getattr(type(instance).normalize_plugin_config, "__module__", "") == "maibot_sdk.plugin":
+        return None
+    try:
+        made, _ = instance.normalize_plugin_config(old)
+    except Exception:  # noqa: BLE001 - it may not accept old values; then they are rebuilt
+        return None
+    return dict(made) if version_of(made) == version_of(defaults) else None
 
 
 def _rebuilt(defaults: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
