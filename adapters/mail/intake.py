@@ -35,8 +35,8 @@ from .settings import Mailbox
 from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
 
 TEXT_LENGTH = 20_000
-"""Most characters of a mail that become the message's text. A longer text is also attached as a
-file."""
+"""Maximum number of characters of a mail that become the message's text. A longer text is also
+attached as a file."""
 _RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 SLACK_S = 86_400.0

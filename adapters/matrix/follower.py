@@ -26,11 +26,12 @@ GRACE_S = 15.0
 FIRST_S = 150.0
 """Time limit for the first sync of a new account, in seconds. Its answer describes all rooms."""
 EVENTS = 50
-"""Most events of a room in one answer. If there are more, the rest is requested separately."""
+"""Maximum number of events of a room in one answer. If there are more, the rest is requested
+separately."""
 GAP_PAGE = 100
 GAP_PAGES = 20
-"""Most pages of missed events that are read for a room, which are 2,000 events. Older ones are not
-read."""
+"""Maximum number of pages of missed events that are read for a room, which are 2,000 events. Older
+ones are not read."""
 JOIN_S = 60.0
 """Time limit for joining a room, in seconds. The homeserver asks other servers, which may be
 slow."""

@@ -106,10 +106,8 @@ class MatrixIntake:
         medium: Prefetch[bytes] | None = None,
         decision: MatcherDecision | None = None,
     ) -> None:
-        """Process one event of a room's timeline. ``away`` is set for the first answer of a
-        connection and for messages from before we joined. Only these can be history: in later
-        answers, a message looks old only if another server's clock is wrong. ``decision`` is made
-        by NoneBot's matchers, if there are any.
+        """Process one event of a room's timeline. ``decision`` is made by NoneBot's matchers, if
+        there are any.
 
         ``away`` is True for the first answer of a connection and for messages from before the
         account joined. Only these messages can be history: in later answers, a message looks old

@@ -49,7 +49,7 @@ _Numbered = tuple[int, Event, MatcherDecision | None]
 BIND_S = 2.0
 """Seconds before binding an account is tried again after the store failed."""
 REMEMBERED = 4096
-"""Most chats for which the target of the latest event is remembered."""
+"""Maximum number of chats for which the target of the latest event is remembered."""
 
 
 class UnisegIntake:
@@ -77,7 +77,8 @@ class UnisegIntake:
         self._tallies: dict[str, PendingEvents] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
-        """Maps the id of each account in events to the account, also for disconnected accounts."""
+        """Maps each id that an account has in events to the account. Disconnected accounts stay in
+        it."""
 
     def open(self, tasks: TaskGroup) -> None:
         """Accept events from now on. They are processed in ``tasks``."""

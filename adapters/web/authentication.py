@@ -16,16 +16,17 @@ Clock = Callable[[], float]
 """Returns the time in seconds since 1970."""
 
 MAX_FAILURES = 10
-"""Wrong tokens within `FAILURE_WINDOW_S` after which an address must wait."""
+"""After this number of wrong tokens within `FAILURE_WINDOW_S`, an address must wait."""
 MAX_FAILURES_IN_ALL = 100
-"""Wrong tokens of all addresses within `FAILURE_WINDOW_S` after which every address must wait."""
+"""After this number of wrong tokens of all addresses within `FAILURE_WINDOW_S`, every address must
+wait."""
 FAILURE_WINDOW_S = 60.0
 MAX_ADDRESSES = 1024
-"""Most addresses that are remembered. If there are more, the address whose last failure is oldest
-is forgotten."""
+"""Maximum number of addresses that are remembered. If there are more, the address whose last
+failure is oldest is forgotten."""
 MAX_LINKS = 32
-"""Most one-time links that are valid at once. If there are more, the oldest link becomes
-invalid."""
+"""Maximum number of one-time links that are valid at once. If there are more, the oldest link
+becomes invalid."""
 
 
 class LoginAttempts:

@@ -36,7 +36,7 @@ from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 NEAR = 50
 """Number of newest records that are searched first, because a message is nearly always there."""
 SEARCHED = 1000
-"""Most newest records that are searched for an answered or repeated message."""
+"""Number of newest records that are searched at most for an answered or repeated message."""
 
 
 class Post(BaseModel):

@@ -1,4 +1,5 @@
-"""Checks the names of rooms and speakers, and converts them to chat keys."""
+"""Checks the names of rooms and speakers, and converts them to chat keys. In this adapter, a room
+is a chat of the page: a group, or a person's private chat."""
 
 import unicodedata
 
@@ -9,7 +10,7 @@ from .errors import WebApiError
 BOT_ID = "bot"
 """The platform id of the bot's account. It is the same for every web chat."""
 MAX_NAME = 64
-"""Most characters of a room's or speaker's name."""
+"""Maximum number of characters of a room's or speaker's name."""
 _FORBIDDEN = frozenset('/\\#%?@"<>')
 
 

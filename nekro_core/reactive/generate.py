@@ -15,9 +15,10 @@ from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
 STEPS: Final = 24
-"""Most replies of a model in one conversation with tools."""
+"""Maximum number of replies of a model in one conversation with tools."""
 REMEMBERED: Final = 16
-"""Most answers that a cell stores. A request whose answer is stored is not sent again."""
+"""Maximum number of answers that a cell stores. A request whose answer is stored is not sent
+again."""
 
 
 class TextCell(AsyncCell[str]):

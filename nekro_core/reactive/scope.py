@@ -43,7 +43,7 @@ class Resources:
 
 
 BOXES_AT_ONCE: Final = 8
-"""Most boxes of commands that run in one scope at once; more commands wait."""
+"""Maximum number of boxes of commands that run in one scope at once; more commands wait."""
 
 
 class Closeable(Protocol):

@@ -96,11 +96,11 @@ def tool_set(
 
     ``module.python_name`` always works. The bare ``name``, if it is an identifier, and the bare
     Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
-    plugins; an installed plugin wins over these. Every other tool wins over an unlisted one.
-    ``order`` has plugin keys as the operator ranked them: of two installed plugins, the earlier one
-    wins. If neither is listed, neither gets the name. Within one plugin, ``name`` wins over a
-    Python name, and a later definition over an earlier one. Python's own names (``print``, ``for``)
-    are never given to tools.
+    plugins; an installed plugin wins over these. Every other tool wins over a tool whose visibility
+    is `Visibility.UNLISTED`. ``order`` has plugin keys as the operator ranked them: of two
+    installed plugins, the earlier one wins. If ``order`` has neither plugin, neither gets the name.
+    Within one plugin, ``name`` wins over a Python name, and a later definition over an earlier one.
+    Python's own names (``print``, ``for``) are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)

@@ -14,8 +14,8 @@ from nekro_core.tools.tool import Tool, ToolKind
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
     """A ``TOOL`` succeeded. The calling code gets the value and continues. A model that calls
-    natively gets ``text``; if that is empty, the value as text. ``ends`` says that the tool has
-    already answered the chat, so that such a model is not asked again."""
+    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that the tool
+    has already answered the chat, so that such a model is not asked again."""
 
     value: Any
     text: str = ""

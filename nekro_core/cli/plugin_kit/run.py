@@ -63,7 +63,8 @@ async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> Non
 def _environment(settings: Settings) -> Mapping[str, str]:
     """The environment for the started bot: the settings and the environment of this process.
     Settings of chat platforms are left out, because otherwise two bots would answer on the same
-    accounts. The bot has another working directory, so it does not read this ``.env``."""
+    accounts. The bot has another working directory, so it does not read the ``.env`` of this
+    process."""
     written = {
         name.upper(): value
         for name, value in written_settings().items()

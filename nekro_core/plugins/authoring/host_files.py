@@ -22,7 +22,7 @@ from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 MOST_ENTRIES = 4096
-"""The most files and folders in a shared folder. Listing that many takes about 10 ms."""
+"""Maximum number of files and folders in a shared folder. Listing that many takes about 10 ms."""
 IN_USE_S = 600.0
 """Seconds. A younger file may still be needed by the call that made it; by default no call takes
 longer."""

@@ -19,7 +19,8 @@ from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
 
 SHARED_BYTES = 512 * 1024 * 1024
-"""The most bytes of a chat's shared folder on the host, unless the operator sets another number."""
+"""Maximum number of bytes of a chat's shared folder on the host, unless the operator sets another
+number."""
 
 
 class UrlFetcher(Protocol):

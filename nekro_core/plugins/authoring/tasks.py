@@ -131,8 +131,8 @@ class AwaitableBool(int):
 
 
 _MAX_KEPT = 64
-"""The most keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify` refuses
-further keys."""
+"""Maximum number of keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify`
+refuses further keys."""
 
 
 class WaitCancelled(NekroError):

@@ -19,7 +19,7 @@ from nekro_core.system.errors import NekroError
 QUESTION, ANSWER = "question", "answer"
 """Kinds of rows: open questions, and answers that a command is still processing."""
 MAX_PENDING = 1000
-"""The most open questions in all chats together. Each question has a task."""
+"""Maximum number of open questions in all chats together. Each question has a task."""
 OnTimeout = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 

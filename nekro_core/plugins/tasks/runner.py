@@ -27,7 +27,7 @@ from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.system.errors import NekroError
 
 MAX_RUNNING = 64
-"""The most tasks of one plugin at one time. A plugin that needs more has a leak."""
+"""Maximum number of tasks of one plugin at one time. A plugin that needs more has a leak."""
 _MAX_ENDED = 256
 """How many ended tasks' final reports are remembered."""
 _TOLD_S = 1.0

@@ -36,7 +36,7 @@ BODY_S = 30.0
 HANDLER_S = 60.0
 """The most seconds that a handler may take. Senders give up sooner."""
 MAX_AT_ONCE = 16
-"""The most calls of one webhook at one time."""
+"""Maximum number of calls of one webhook at one time."""
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 

@@ -8,14 +8,14 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.8
-"""The most estimated tokens of one line. The estimate is a sixth too high, so a tool costs fewer
-than 12 tokens, including its share of the list's introduction."""
+"""Maximum number of estimated tokens of one line. The estimate is a sixth too high, so a tool costs
+fewer than 12 tokens, including its share of the list's introduction."""
 MAX_LINES = 400
-"""The most tools with a line. For other tools, only their plugins are named."""
+"""Maximum number of tools with a line. For other tools, only their plugins are named."""
 
 _LONGEST_WORD = 24
-"""The most letters of a normal word. A third-party server may send thousands of letters without a
-blank."""
+"""Maximum number of letters of a normal word. A third-party server may send thousands of letters
+without a blank."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}|[^\sA-Za-z0-9_]|_(?![A-Za-z])|\n")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD_ENDS = re.compile(r"(?<=[\w)])(?=[\s，、；：,;:（(])|(?<=[\u3041-\u9fff])")
