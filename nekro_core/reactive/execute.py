@@ -21,8 +21,7 @@ from nekro_core.sandbox.box import Box, BoxFileError
 HOME: Final = "/home/user"
 TIMEOUT_S: Final = 60.0
 OUTPUT: Final = 1024 * 1024
-"""Maximum number of bytes of stdout, and most bytes of stderr. In longer output a mark replaces the
-middle."""
+"""Maximum number of bytes of stdout, and of stderr. In longer output a mark replaces the middle."""
 MAX_FILE: Final = 16 * 1024 * 1024
 """Maximum number of bytes of a file that is read from a box."""
 _OUTPUTS: Final = frozenset({"text", "json", "bytes"})

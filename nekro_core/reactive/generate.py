@@ -103,8 +103,9 @@ def generate_text(
         system: The system message; None sends none.
         tools: `SandboxHandle.tools` or your own tools. The key of each tool is its name.
         temperature: Sent to the provider unchanged; None leaves the choice to the provider.
-        max_tokens: Most tokens of each reply.
-        steps: Most replies of the model in one conversation with its tools; 24 unless given.
+        max_tokens: The largest number of tokens of each reply.
+        steps: The largest number of replies of the model in one conversation with its tools; 24
+            unless given.
         after: A cell that must have a result first. The model is asked again when that cell has a
             new result.
 

@@ -2,8 +2,8 @@
 
 ``async with scope(...):`` has a task group; leaving the block cancels its tasks and waits for their
 end. ``with scope():`` inside of another scope has no task group and uses the task group of the
-outer scope. Leaving this block cancels its cells without waiting; tasks of the outer scope then
-destroy their boxes.
+outer scope. Leaving this block cancels the cells of the inner scope without waiting; tasks of the
+outer scope then destroy its boxes.
 """
 
 from collections.abc import Awaitable, Callable

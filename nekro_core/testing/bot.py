@@ -397,7 +397,7 @@ class Chat:
         """Get the newest records of the chat's history: of persons, of the bot and of the system.
 
         Args:
-            limit: Most records to return.
+            limit: The largest number of records to return.
 
         Returns:
             Lines as ``author: text``, oldest first; the author is ``person``, ``bot`` or

@@ -81,7 +81,8 @@ class LiveMessage:
         else:
             receipts = await self._send(segments)
             if len(receipts) != 1 or not receipts[0].ok or not receipts[0].message_id:
-                # The platform cannot edit it, so the value is sent as one message at the end.
+                # The platform cannot edit what was sent, so the value is sent as one message at the
+                # end.
                 self._every_s = None
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts

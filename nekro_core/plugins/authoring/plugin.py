@@ -319,9 +319,9 @@ class NekroPlugin(Mounting, Configured):
         function by its own name, and also by ``name`` if that is an identifier. With
         ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
-        ``visible`` function in full. For a ``deferred`` one it has a single line until the AI
-        searches for the function. A ``hidden`` one is not offered. Problems with the function are
-        reported after the plugin has been imported.
+        ``visible`` function in full. It has a single line for a ``deferred`` function until the AI
+        searches for the function. A ``hidden`` function is not offered. Problems with the function
+        are reported after the plugin has been imported.
 
         Args:
             method_type: What the method's result does to the turn.

@@ -197,7 +197,7 @@ class Services:
         adapter_of: Returns the name of the adapter of an instance.
         may_send_elsewhere: Keys of the plugins that may write to other chats than the chat of the
             call.
-        shared_bytes: The most bytes of a chat's shared folder.
+        shared_bytes: The largest number of bytes of a chat's shared folder.
         editor: Edits sent messages.
         pictures: Makes copies of pictures for a model.
         boxes: Makes new boxes for cells (`nekro_core.reactive`).

@@ -68,7 +68,7 @@ class ActivePlugins:
         return await self._sets.in_chat(ctx)
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
-        """Get what code in this chat's box finds besides the tools."""
+        """Get the variables and links that code in this chat's box finds besides the tools."""
         make = self._legacy.box_extras
         return make(ctx) if make and has_lenient(self._loaded(ctx.adapter_key)) else NO_BOX_EXTRAS
 

@@ -166,8 +166,8 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
 
 class _FreshLoader(SourceFileLoader):
     """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
-    times in whole seconds, so it would miss a second edit. It also writes no cache for such a
-    file."""
+    times in whole seconds, so it would miss a second edit in the same second. This loader also
+    writes no cache for such a file."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

@@ -36,7 +36,7 @@ class PluginSettings(BaseModel):
     """Time limit for a call of a tool."""
 
     most_tools: int = Field(default=256, gt=0)
-    """Maximum number of tools of one plugin, and the most other declarations."""
+    """Maximum number of tools of one plugin, and maximum number of its other declarations."""
 
     blocks_s: float = Field(default=0.7, gt=0)
     """How long a plugin may block the event loop before the log names the plugin."""

@@ -24,7 +24,7 @@ class ToolSetCache:
     (`mount_collect_methods`).
 
     ``loaded`` returns the plugins that serve an adapter's chats; for an empty name, all plugins.
-    Sets with a lenient plugin also have ``legacy_tools``.
+    Sets with a plugin that was written for another bot also have ``legacy_tools``.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ MAX_RUNNING = 64
 _MAX_ENDED = 256
 """How many ended tasks' final reports are remembered."""
 _TOLD_S = 1.0
-"""The most seconds that ``on_terminal`` may take."""
+"""Maximum seconds that ``on_terminal`` may take."""
 
 _Key = tuple[str, str]
 
