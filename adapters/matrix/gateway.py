@@ -105,7 +105,7 @@ class MatrixGateway(StockAdapter):
             to_me = self._is_to_me(bot, parsed, room_id=room_id)
             return event_from_raw(parsed, room_id=room_id, to_me=to_me)
         except (ValidationError, ValueError) as error:
-            logger.debug("an event that NoneBot's models do not take: {}", error)
+            logger.debug("NoneBot's models do not accept an event: {}", error)
             return None
 
     async def request(self, setup: Request) -> Response:

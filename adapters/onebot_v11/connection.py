@@ -207,7 +207,9 @@ class OneBotConnection:
             pending.answer = frame
             pending.scope.cancel()
         elif frame.get("echo") is None:
-            logger.warning("{} sent an answer to no call: {}", self.source, str(frame)[:300])
+            logger.warning(
+                "{} sent an answer that belongs to no call: {}", self.source, str(frame)[:300]
+            )
         else:
             logger.info("{} answered too late: {}", self.source, str(frame)[:300])
 

@@ -161,7 +161,9 @@ class UnisegIntake:
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 self._placed()
                 tally.end(number, stored=False)
-                logger.warning("{}: an event came too late", self._platform.name)
+                logger.warning(
+                    "{}: an event came after the adapter was closed", self._platform.name
+                )
         if decision is not None:
             await dispatch_event(decision, partial(type(bot).handle_event, bot, event))  # type: ignore[attr-defined]
 
@@ -204,7 +206,12 @@ class UnisegIntake:
             try:
                 instance = await self._host.instance_of(self._platform.name, bot.self_id)
             except Exception as error:  # noqa: BLE001 - the store may raise anything
-                logger.error("{}: {} is not bound: {!r}", self._platform.name, bot.self_id, error)
+                logger.error(
+                    "{}: account {} cannot be bound yet: {!r}",
+                    self._platform.name,
+                    bot.self_id,
+                    error,
+                )
                 await anyio.sleep(self._bind_s)
             else:
                 self._host.online()
@@ -222,7 +229,7 @@ class UnisegIntake:
         try:
             task = self._sort(bot, instance, event, decision)
         except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
-            logger.exception("{}: an event was not understood", self._platform.name)
+            logger.exception("{}: an event cannot be read", self._platform.name)
             task = None
         tally = self._tally(bot)
         if task is None or self._chat_queue is None:

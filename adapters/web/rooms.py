@@ -26,10 +26,12 @@ def valid_name(what: str, text: str) -> str:
         # override), lone surrogates.
         if character in _FORBIDDEN or unicodedata.category(character)[0] == "C":
             raise WebApiError(
-                422, "name", f"{what}: the character {character!r} cannot stand in a name"
+                422, "name", f"{what}: the character {character!r} is not allowed in a name"
             )
         if character != " " and unicodedata.category(character)[0] == "Z":
-            raise WebApiError(422, "name", f"{what}: of white space only the plain space may stand")
+            raise WebApiError(
+                422, "name", f"{what}: the only white space allowed is the plain space"
+            )
     if not name.strip("."):
         raise WebApiError(422, "name", f"{what}: {name!r} is no name")
     return name

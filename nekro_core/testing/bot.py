@@ -186,7 +186,7 @@ class Bot:
         for module in tuple(sys.modules.values()):
             if getattr(module, "__file__", None) in places:
                 return module
-        raise LookupError(f"{self._item} has no module of its own")
+        raise LookupError(f"{self._item} has no module that is loaded from its files")
 
     @property
     def plugin(self) -> NekroPlugin:

@@ -66,7 +66,9 @@ class Installer:
             place, item = self._place_of(fetched)
             looked = inspect_plugin(fetched.path)
             if item in self._records.all():
-                raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
+                raise InstallRefused(
+                    f"{item} is installed already: run nekro plugin update {fetched.name}"
+                )
             if self._taken(place):
                 raise InstallRefused(
                     f"{place.name} is in {place.parent} already, and this command did not put it "
@@ -102,7 +104,9 @@ class Installer:
         with self._staging() as staging:
             fetched = fetch(record.source, staging)
             if self._place_of(fetched)[0] != place:
-                raise InstallRefused(f"{record.source} is {fetched.name} now, no longer {item}")
+                raise InstallRefused(
+                    f"{record.source} now has the plugin {fetched.name}, no longer {item}"
+                )
             different = changes(record.files, _as_placed(fetched, place))
             if not different and not mine:
                 self._say(f"{item} is as it is there")
@@ -159,7 +163,7 @@ class Installer:
         # plugin is loaded, but this plugin may never have been loaded.
         if own.parent != folders or key == "..":
             raise InstallRefused(
-                f"{key!r} is no name of a folder: its data, if any, is not deleted"
+                f"{key!r} is not the name of a folder: the plugin's data, if any, is not deleted"
             )
         return own
 

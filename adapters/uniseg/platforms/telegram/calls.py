@@ -94,7 +94,7 @@ class BotApi:
         except BotApiRefused as error:
             raise FileNotFetched(str(error)) from None
         except httpx.HTTPError as error:
-            raise FileNotFetched(f"{type(error).__name__} while fetching it") from None
+            raise FileNotFetched(f"{type(error).__name__} while fetching the file") from None
 
     async def _downloaded(self, url: str, most: int) -> bytes:
         waits = httpx.Timeout(SILENT_S, connect=CONNECT_S, pool=CONNECT_S)
