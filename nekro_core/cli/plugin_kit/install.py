@@ -163,7 +163,7 @@ class Installer:
         # plugin is loaded, but this plugin may never have been loaded.
         if own.parent != folders or key == "..":
             raise InstallRefused(
-                f"{key!r} is not the name of a folder: the plugin's data, if any, is not deleted"
+                f"{key!r} is no name of a folder: the plugin's data, if any, is not deleted"
             )
         return own
 
