@@ -59,8 +59,8 @@ class AdapterHost:
         self.instance_of = accounts.instance_of
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
-        """Set when the policies have been read. Until then all messages are stored; only a plugin
-        that is being loaded can add messages before."""
+        """None until the policies have been read. Until then all messages are stored. Only plugins
+        can add messages so early, while they are being loaded."""
         self._store = message_io.store
         self._inbox = message_io.inbox
 

@@ -76,7 +76,7 @@ class AdapterDirectory:
         return cls(manifests=found, problems=tuple(problems))
 
     def enabled(self, wanted: Sequence[str]) -> list[AdapterManifest]:
-        """Return the adapters that always run, and those whose name is ``wanted``."""
+        """Return the adapters that always run, and those whose name is in ``wanted``."""
         return [each for each in self.manifests.values() if each.always or each.name in wanted]
 
     def unknown(self, wanted: Iterable[str]) -> Iterator[str]:
@@ -110,14 +110,14 @@ class AdapterDirectory:
         the entry's platform prefix, or None.
 
         NoneBot applies an id without a prefix to every platform, so a stranger with the same id on
-        another platform would be an operator. Here it counts only for adapters whose manifest has
-        ``bare_superusers``.
+        another platform would be an operator. Here such an id counts only for adapters whose
+        manifest has ``bare_superusers``.
         """
         every = self.manifests.values()
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
         named = tuple(each.name for each in every if written and each.nonebot_name == written)
-        return named or (written,)  # may be an adapter's own name; an empty one is nobody's
+        return named or (written,)  # an adapter's name; or empty, which names no adapter
 
 
 @dataclass(frozen=True, slots=True)

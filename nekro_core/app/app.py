@@ -38,8 +38,9 @@ from nekro_core.system.asgi import WebApplication
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
-"""Most seconds that the start waits for the first box. The check of the box backend usually ends
-when all else is ready. Without this wait, the first run of code would wait for the check."""
+"""Maximum wait of the start, in seconds, for the first box. Usually the check of the box backend
+has ended by the time all else is ready. Without this wait, the first run of code would wait for the
+check."""
 
 _START_S = 20.0
 """Time limit for starting an adapter, in seconds. The other adapters wait meanwhile, so an adapter

@@ -22,25 +22,28 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     limits also apply to the request that opens a WebSocket."""
 
     most_head_bytes: ClassVar[int] = 64 * 1024
-    """Most bytes of a request's address and headers, and of other bytes outside a body."""
+    """Maximum number of bytes of a request's address and headers together. Other bytes that are
+    outside a body have the same limit."""
     head_s: ClassVar[float] = 10.0
     """Seconds within which a request's address and headers must arrive. For the first request, they
     count from the beginning of the connection. For a later request, they count from the first byte
     after the previous answer."""
     untaken_s: ClassVar[float] = 120.0
-    """Most seconds for which a client may leave sent data unread, also on a WebSocket. Without this
-    limit, a client that reads nothing could keep a connection and its unsent data forever."""
+    """Maximum number of seconds for which a client may leave the bot's data unread, also on a
+    WebSocket. Without this limit, a client that reads nothing could keep a connection and its
+    unsent data forever."""
     most_backslashes: ClassVar[int] = 500
-    """Most backslashes in the cookies of one request. If there are more, the cookies with a
-    backslash are removed. The time of Python's cookie parser grows with the square of the number of
-    backslashes (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 of them blocked the event loop
-    for 10 to 24 s, at any address that a web framework answers. A few backslashes must be allowed,
-    because some servers write a comma as ``\\054``."""
+    """Maximum number of backslashes in the cookies of one request. If there are more, the cookies
+    with a backslash are removed. The time of Python's cookie parser grows with the square of the
+    number of backslashes (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 of them blocked the
+    event loop for 10 to 24 s, at any address that a web framework answers. A few backslashes must
+    be allowed, because some servers write a comma as ``\\054``."""
     most_connections: ClassVar[int] = 512
-    """Most connections at one time, including those of pages and platforms. A page needs two or
-    three connections. A process may often open only 1,024 files, and the database and the boxes
-    need some of them. When this number is reached, a new connection replaces the connection that
-    has been idle for the longest time. If none is idle, the new connection is refused."""
+    """Maximum number of connections at one time, including those of pages and platforms. A page
+    needs two or three connections. A process may often open only 1,024 files, and the database and
+    the boxes need some of them. When this number is reached, a new connection replaces the
+    connection that has been idle for the longest time. If none is idle, the new connection is
+    refused."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -87,7 +90,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Asyncio calls this for received bytes. The parser keeps an unfinished head in memory."""
+        """Asyncio calls this for received bytes. The parser keeps an unfinished address and its
+        headers in memory, so their size is limited here."""
         self._unread += len(data)
         super().data_received(data)
         if self._unread > self.most_head_bytes and not self.transport.is_closing():

@@ -42,7 +42,8 @@ def bind_listener(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Two sockets can be bound to the same address while neither listens, so it listens at once.
+        # Two sockets can be bound to one address while neither listens, so this one listens at
+        # once.
         listener.listen()
     except OSError as error:
         listener.close()

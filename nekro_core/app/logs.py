@@ -128,8 +128,8 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
 
 
 def _is_no_end(record: logging.LogRecord) -> bool:
-    """Whether a record is no traceback of a start that a signal ended. Such a traceback is filtered
-    out, because this is no error."""
+    """Return False for the traceback of a start that a signal ended. This traceback is filtered
+    out, because a signal is not an error."""
     return not record.getMessage().rstrip().endswith(_CANCELLED)
 
 

@@ -44,15 +44,17 @@ from nekro_core.system.errors import NekroError
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
-"""Most seconds that open requests may take after SIGTERM. The whole bot ends within 3 s."""
+"""Maximum number of seconds that open requests may take after SIGTERM. The bot itself ends within
+3 s."""
 
 END_S = 2.5
 """Seconds after SIGTERM at which all tasks that have not ended are cancelled."""
 
 SWITCH_S = 0.0005
-"""Most seconds for which another thread may hold the interpreter while the event loop needs it.
-With Python's default of 5 ms, a message waits so long at every step while a thread computes or
-imports. Four steps took 57 ms at the median. With this value, they take 6 ms."""
+"""Maximum time in seconds for which another thread may hold the interpreter while the event loop
+needs it. With Python's default of 5 ms, each step in the handling of a message waits that long
+while another thread computes or imports: four steps took 57 ms at the median. With this value, they
+take 6 ms."""
 
 Announce = Callable[[InstanceInfo, str], None]
 """Called when the web server answers, with the bot's address and the one-time link to its page. The

@@ -60,7 +60,8 @@ class Settings(BaseSettings):
     nekro_data_dir: Path = Path("data")
     """The folder for all files that a running bot writes."""
     nekro_database_url: str = ""
-    """Any Tortoise URL. If it is empty, an SQLite file in the data folder is used."""
+    """The database, as a Tortoise URL. If it is empty, an SQLite file in the data folder is
+    used."""
     nekro_platforms: tuple[str, ...] = ()
     """The enabled adapters, by the names in their manifests: ``["telegram"]``. Adapters that always
     run need no entry."""

@@ -14,8 +14,8 @@ class WebServerSettings(BaseModel):
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks (``10.0.0.0/8``) of the reverse proxies in front of the bot. The
     headers ``X-Forwarded-For`` and ``X-Forwarded-Proto``, which name the client and the scheme, are
-    used only if one of them sends the request. Anybody who reaches the port can write these
-    headers, so by default they are ignored, even from loopback."""
+    used only if one of these proxies sends the request. Anybody who reaches the port can write
+    these headers, so by default they are ignored, even from loopback."""
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -150,7 +150,7 @@ def read_names(path: Path) -> dict[tuple[str, str], str]:
         names |= {(adapter, account): name for account, name in table.items()}
     twice = {name for name in names.values() if [*names.values()].count(name) > 1}
     if twice:
-        raise ValueError(f"{', '.join(sorted(twice))}: the name of more than one account")
+        raise ValueError(f"{', '.join(sorted(twice))}: more than one account has this name")
     return names
 
 

@@ -17,8 +17,8 @@ class BundleLimits:
     holds text and pictures. Other media of its messages are sent after the bundle.
 
     Attributes:
-        messages: How many messages one bundle holds.
-        media_bytes: Bytes of all its pictures together.
+        messages: The maximum number of messages in one bundle.
+        media_bytes: The maximum size in bytes of all pictures of one bundle together.
     """
 
     messages: int = 100
@@ -30,8 +30,8 @@ class Capabilities:
     """What one platform call can carry.
 
     Attributes:
-        inline: The segment types that share one call, in any mixture.
-        alone: The segment types of which each segment needs its own call. A type in neither set is
+        inline: The segment types that can be in one call together, in any mixture.
+        alone: The segment types whose segments each need a separate call. A type in neither set is
             refused with a reason.
         text_length: The maximum number of characters in one call.
         caption_length: The maximum number of characters in a call that has a picture; None if it is
@@ -137,10 +137,11 @@ class UncertainDelivery:
 
     Attributes:
         delivery: The delivery whose outcome is unknown.
-        since: When the send was requested, in seconds since 1970, on the bot's clock. The
+        since: When sending was requested, in seconds since 1970, on the bot's clock. The
             platform's clock may differ.
-        before: Platform ids of messages that the chat already had then, as far as the bot knows
-            them. If the platform's history shows one of these messages, our message comes after it.
+        before: Platform ids of messages that the chat already had at the time ``since``, as far as
+            the bot knows them. If the platform's history shows one of these messages, our message
+            comes after it.
         taken: Platform ids that certainly belong to other messages, including the ids in
             ``before``.
     """
@@ -179,8 +180,8 @@ class SupportsConfirmation(Adapter, Protocol):
         ``sent``, with the message's id: the message arrived. ``rejected``: the platform does not
         have the message now. The message may still arrive, so the outbox asks again for a while
         (`DeliverySettings.settle_s`), and then sends the message again. ``unknown``: this platform
-        can never tell, at least not for this chat. ``pending``: the platform cannot be asked now
-        (account offline).
+        can never say whether it arrived, at least not for this chat. ``pending``: the platform
+        cannot be asked now (account offline).
 
         An adapter that reads a history uses
         `nekro_core.delivery.outbound.match_delivery.match_delivery`. Some platforms accept a key

@@ -29,7 +29,8 @@ _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class ManifestError(NekroError, ValueError):
-    """A manifest is invalid. The text says what it contains, what was expected and what to do."""
+    """A manifest is invalid. The error's text says what the manifest contains, what was expected
+    and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,9 @@ class AdapterManifest:
     """One adapter, as its manifest describes it.
 
     Attributes:
-        name: Operators write it into ``NEKRO_PLATFORMS``, and the adapter's chat keys begin with
-            it: a lower-case letter, then lower-case letters, digits and ``_``; at most 32
-            characters.
+        name: The adapter's name. Operators write it into ``NEKRO_PLATFORMS``, and the adapter's
+            chat keys begin with it. It has at most 32 characters: a lower-case letter, then
+            lower-case letters, digits and ``_``.
         folder: The folder of the manifest and the code.
         package: The name by which the folder is imported.
         title: The platform's name for people; ``name`` if the manifest gives no title.

@@ -49,8 +49,8 @@ class AdapterTasks:
     """The tasks of an adapter. They end when the adapter is closed.
 
     ``serve`` gets a task group for the adapter's tasks and returns a context. `aclose` leaves the
-    context while the tasks still run, so the context's exit can wait for them, for as long as it
-    allows. Then the tasks are cancelled.
+    context while the tasks still run, so the context's exit can wait for their end, and decides how
+    long it waits. Then the tasks are cancelled.
 
     Args:
         serve: Gets the task group and returns the context that is active while the adapter runs.

@@ -1,8 +1,8 @@
 """Makes any text from outside the bot safe to store and send.
 
-JSON can contain half of a surrogate pair (``"\\ud83d"``), and a Python string can hold it. A
-database or a socket cannot encode it. So this module replaces each half with U+FFFD when the text
-arrives.
+JSON can contain half of a surrogate pair (``"\\ud83d"``), and so can a Python string. Such a half
+cannot be encoded for a database or a socket. So this module replaces each half with U+FFFD when the
+text arrives.
 """
 
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Errors of sending. A platform's refusal is no error: it is a `Receipt`.
+"""Errors of sending. If a platform refuses a message, this is not an error but a `Receipt`.
 
 ::
 
@@ -14,7 +14,7 @@ from nekro_core.system.errors import NekroError
 
 
 class DeliveryError(NekroError):
-    """A send was refused before it began; no part of it was sent."""
+    """A message was refused before sending began; no part of it was sent."""
 
 
 class NothingToSend(DeliveryError):

@@ -20,7 +20,8 @@ class DeliverySettings(SendRateSettings):
     """Time-out of a platform call. After it the outcome is unknown."""
 
     call_bytes_s: int = Field(default=500_000, gt=0)
-    """The time-out of a call grows by one second for each so many bytes of media."""
+    """The time-out of a call grows by one second each time its media contain this many more
+    bytes."""
 
     resend_for_s: float = Field(default=600.0, ge=0)
     """Maximum age of a message that waits to be sent (account offline, restart). An older message

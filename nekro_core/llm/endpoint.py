@@ -109,8 +109,8 @@ _AFTER_DONE_S = 0.5
 """Seconds to wait after the end mark for the end of the body."""
 _MAX_BODY = 4_000_000
 _MAX_PIECE = 1_000_000
-"""Most bytes that are decompressed at once. httpx would decompress all that it has read, and 60 kB
-can become 60 MB."""
+"""Maximum number of bytes that are decompressed at once. httpx would decompress all that it has
+read, and 60 kB can become 60 MB."""
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
 """With a Unix socket, each request opens a new connection. llama.cpp's server sometimes closes an
@@ -268,8 +268,8 @@ def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
 
 def trusted_certificates() -> ssl.SSLContext:
     """Return a TLS context that trusts the system's certificates, to which operators may have added
-    those of their own networks. If the system has none, certifi's certificates are trusted; httpx
-    would always use these."""
+    those of their own networks. If the system has none, certifi's certificates are trusted. (httpx
+    by default would always trust certifi's certificates instead of the system's.)"""
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
         return httpx.create_ssl_context()
     context = ssl.create_default_context()
@@ -280,8 +280,8 @@ def trusted_certificates() -> ssl.SSLContext:
 
 def _environment_proxy(address: str) -> str | None:
     """Return the proxy that the environment names for an address. An entry of NO_PROXY is a host
-    name or the end of host names. Any other entry, such as a network, matches no address; httpx
-    would fail to read such an entry."""
+    name or the end of host names. Any other entry, such as a network, matches no address. (With
+    such an entry, httpx's own reading of NO_PROXY would raise an error.)"""
     url = urlsplit(address)
     host = url.hostname or ""
     given = {name.lower(): value for name, value in os.environ.items() if value}
@@ -345,7 +345,7 @@ async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
     if not isinstance(reply, dict):
         raise AttemptFailed(
             RequestRejected(
-                f"the address answers {kind.partition(';')[0]!r} and no stream of a model: "
+                f"the address answers {kind.partition(';')[0]!r} instead of a model's stream: "
                 "check that base_url is the API's address, which usually ends in /v1"
             )
         )

@@ -15,7 +15,8 @@ from nekro_core.llm.function_calls import FunctionCallDelta
 from nekro_core.system.errors import NekroError
 
 MAX_LINE = 4_000_000
-"""Most characters of a line. A reply of 1 MB fits, and an endless line cannot fill the memory."""
+"""Maximum number of characters of a line. A reply of 1 MB fits, and an endless line cannot fill the
+memory."""
 
 
 class StreamDecodeError(NekroError):

@@ -15,9 +15,9 @@ from nekro_core.llm.model import FunctionCall
 from nekro_core.system.errors import NekroError
 
 MAX_CALLS = 256
-"""Most calls of one reply. A model that makes more calls repeats itself."""
+"""Maximum number of calls of one reply. A model that makes more calls repeats itself."""
 _SHOWN = 200
-"""Most characters of invalid arguments that the ``problem`` quotes."""
+"""Maximum number of characters of invalid arguments that the ``problem`` quotes."""
 
 
 class TooManyFunctionCalls(NekroError):

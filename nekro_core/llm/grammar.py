@@ -27,15 +27,15 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Parameter
 
 MAX_CALLS = 4
-"""Most calls of one reply. A model that makes more calls repeats itself."""
+"""Maximum number of calls of one reply. A model that makes more calls repeats itself."""
 MAX_TEXT = 400
-"""Most characters of a string literal."""
+"""Maximum number of characters of a string literal."""
 MAX_INNER_TEXT = 60
-"""Most characters of a string inside a list or mapping, such as a label or a name."""
+"""Maximum number of characters of a string inside a list or mapping, such as a label or a name."""
 MAX_ITEMS = 24
-"""Most elements of a list or mapping."""
+"""Maximum number of elements of a list or mapping."""
 MAX_DEPTH = 6
-"""Most levels of nested schemas. A deeper value must be a plain scalar."""
+"""Maximum number of levels of nested schemas. A deeper value must be a plain scalar."""
 
 _DIGITS = CharacterRange((("0", "9"),))
 _POSITIVE = seq(CharacterRange((("1", "9"),)), RepeatRule(_DIGITS, 0, 8))
@@ -80,13 +80,15 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
 
 
 class _Written(Enum):
-    """The arguments that the list has so far. They decide how the next argument may begin."""
+    """The arguments that an argument list has so far. They decide how the next argument may
+    begin."""
 
     NOTHING = "n"
     POSITIONAL = "p"
     NAMED = "k"
     NOTHING_BUT_SKIPPED = "s"
-    """The list is empty, but an optional argument was left out, so the next one must be named."""
+    """The list is empty, but an optional argument was left out, so the next argument must be
+    named."""
 
 
 class _Arguments:

@@ -41,8 +41,8 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.thought_filter import ThoughtFilter
 
 _LONGEST_BACKOFF_S = 30.0
-"""Most seconds to wait before a retry. If the provider asks for a longer wait, the request fails,
-because a person waits for the answer."""
+"""Maximum wait in seconds before a retry. If the provider asks for a longer wait, the request
+fails, because a person waits for the answer."""
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"})

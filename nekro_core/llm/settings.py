@@ -28,7 +28,7 @@ class LLMSettings(BaseModel):
     grammar: bool = False
     """Whether the endpoint accepts a GBNF ``grammar`` field, as llama.cpp's server does."""
     context_tokens: int = Field(default=32_768, ge=1024)
-    """Most tokens of prompt and reply together."""
+    """Maximum number of tokens of prompt and reply together."""
     prompt_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Price of a million prompt tokens, in your currency. Quotas in money need it."""
     cached_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -47,7 +47,8 @@ class LLMSettings(BaseModel):
     total_s: float = Field(default=300.0, gt=0)
     """Longest time for a whole reply, including retries."""
     retries: int = Field(default=2, ge=0, le=10)
-    """Most retries of a request. A request is retried only if no part of the reply has arrived."""
+    """Maximum number of retries of a request. A request is retried only if no part of the reply has
+    arrived."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Provider-specific fields, sent with every request."""
 

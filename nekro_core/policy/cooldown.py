@@ -31,7 +31,7 @@ class CooldownState(Enum):
     NO = "no"
     """The sender gets an answer."""
     BEGINS = "begins"
-    """The sender gets no answer from now on, and a notice that says so."""
+    """From now on the sender gets no answer. A notice says so."""
     LASTS = "lasts"
     """The sender still gets no answer."""
 

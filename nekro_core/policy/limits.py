@@ -1,5 +1,5 @@
-"""Limits how much one turn, and each of its runs, may use. All limits of a turn raise the same
-error.
+"""Limits how much one turn, and each of its runs, may use. All limits of a turn raise
+`LimitExceeded`.
 
 A quota of 24 hours also becomes a limit of the turn. It begins with the amount that was used before
 the turn: see `nekro_core.policy.quotas`.
@@ -168,7 +168,7 @@ class RunSendLimit:
         counted.
 
         Returns an empty text, or why the messages may not be sent, as a sentence for the run's
-        code. A send without a run is not counted.
+        code. Messages that no run sends are not counted.
         """
         if not run_id:
             return ""

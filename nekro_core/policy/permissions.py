@@ -118,8 +118,8 @@ class CommandSettings(BaseModel):
     def _check_prefixes(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
         if "" in prefixes or any(text.strip() != text for text in prefixes):
             raise ValueError(
-                'expected texts without blanks, for example ["/"]: an empty one would '
-                "make a command of whatever begins with its name"
+                'expected texts without blanks, for example ["/"]: with an empty prefix, '
+                "every message that begins with a command's name would be a command"
             )
         return prefixes
 

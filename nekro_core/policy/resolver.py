@@ -87,8 +87,8 @@ class PolicyResolver:
         return record.author is not Author.PERSON or not self.is_ignored(record)
 
     def is_ignored(self, record: Record) -> bool:
-        """Whether a record gets no answer: NoneBot's plugins answered it, or its author is ignored
-        in its chat."""
+        """Whether a record gets no answer: NoneBot's plugins answered it, or the overrides say that
+        its author is ignored, in this chat or everywhere on the account or platform."""
         if record.answered_elsewhere:
             return True
         user_id, instance = record.sender.user_id, record.chat_key.instance

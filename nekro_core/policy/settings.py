@@ -31,10 +31,11 @@ class TriggerSettings(BaseModel):
     private: bool = True
     """Whether every message of a private chat is answered."""
     burst_turns: int = Field(default=60, ge=0)
-    """Maximum number of turns that one sender can wake in one chat within ``burst_s``. It ends
-    loops between two bots that answer each other. A person who waits for the bot's answers does not
-    reach it: a turn takes over a second, and messages sent meanwhile belong to the turn. A sender
-    that reaches it gets answers again after ``rest_s`` of silence. 0 means no limit."""
+    """Maximum number of turns that one sender can wake in one chat within ``burst_s``. This
+    limit ends loops between two bots that answer each other. A person who waits for the bot's
+    answers does not reach the limit: a turn takes over a second, and messages sent meanwhile belong
+    to the turn. A sender that reaches the limit gets answers again after ``rest_s`` of silence. 0
+    means no limit."""
     burst_s: float = Field(default=120.0, gt=0)
     hour_turns: int = Field(default=300, ge=0)
     """Maximum number of such turns within an hour, for slow loops. 0 means no limit."""

@@ -46,9 +46,9 @@ class DeliveryRepository:
         stored: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> Awaitable[list[Rows]]:
-        """Store the calls of one send and their records in the chat's history, in one transaction.
-        Then ``stored`` or ``failed`` is called. If this method is called several times, the
-        callbacks run in the order of the calls."""
+        """Store the calls of one message, and their records in the chat's history, in one
+        transaction. Then ``stored`` or ``failed`` is called. If this method is called several
+        times, the callbacks run in the order of the calls."""
         statements: list[SqlStatement] = [*before]
         statements += [SqlStatement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.insert_statement(record, None) for record in records]

@@ -213,7 +213,7 @@ class MessageRepository:
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
         """Replace the segments of a message of the bot. Returns the changed record; None if the
-        message is not known or was recalled."""
+        message is not known, is not the bot's, or was recalled."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "

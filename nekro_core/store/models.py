@@ -5,9 +5,9 @@ Three rules. Times are seconds since 1970 as floats. There are no foreign keys, 
 that rebuilds a table on SQLite would follow them. Where two writers could race, a unique key
 decides which one succeeds.
 
-Tortoise writes ``table_description``, or else the first line of the docstring, as a comment into
-the DDL. It must stay what the migrations say, and must not contain semicolons: Tortoise splits the
-DDL at semicolons.
+Tortoise writes a comment for each table into the DDL: ``table_description``, or else the first line
+of the docstring. These comments must stay the same as in the migrations, and must not contain
+semicolons, because Tortoise splits the DDL at semicolons.
 """
 
 from tortoise import fields
@@ -209,7 +209,7 @@ class DeliveryTable(Model):
 
 class PluginDataTable(Model):
     """A value that a plugin stored, by chat, person and the plugin's own key. An empty chat or
-    person key means all of them."""
+    person key means all chats or all persons."""
 
     id = fields.BigIntField(primary_key=True)
     plugin = fields.CharField(max_length=128)
@@ -254,8 +254,8 @@ class TimerTable(Model):
 
 
 class ModelUseTable(Model):
-    """One request of a plugin to a model, and its cost. Plugin, chat, person and run are those on
-    whose behalf it was made, each empty if there is none."""
+    """One request of a plugin to a model, its cost, and the plugin, chat, person and run for which
+    it was made. Each of these four is empty if there is none."""
 
     id = fields.BigIntField(primary_key=True)
     plugin = fields.CharField(max_length=128)

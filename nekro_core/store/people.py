@@ -14,8 +14,8 @@ from nekro_core.store.models import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Maximum number of names held in memory, about 4 MB. They show without a read whether a person's
-name has changed."""
+"""Maximum number of names held in memory, about 4 MB. With them the bot knows whether a person's
+name has changed, without reading the database."""
 
 
 class AccountRepository:

@@ -2,16 +2,17 @@
 
 What happens to each table (docs/erasing.md describes it for operators):
 
-- ``messages``: the person's messages are deleted, and those that the bot sent in turns that the
-  person woke. In other messages the person's id and name are replaced (`nekro_core.chat.redact`).
+- ``messages``: the person's messages are deleted, and the messages that the bot sent in turns that
+  the person woke. In other messages the person's id and name are replaced
+  (`nekro_core.chat.redact`).
 - ``users``: the person's rows are deleted. ``chats``: the person's private chats are deleted, with
   everything in them.
 - ``turns``: the person's id is removed. ``steps`` and ``model_uses``: the costs stay; the texts and
   the person's id are removed.
-- ``runs``, ``tool_calls``, ``deliveries``: those of the person's turns are deleted; in others the
-  id is replaced.
-- ``plugin_data``: values stored under the person's id are deleted, and entries about the person
-  inside other values.
+- ``runs``, ``tool_calls``, ``deliveries``: the rows of the person's turns are deleted; in all other
+  rows the id is replaced.
+- ``plugin_data``: values stored under the person's id are deleted. Entries about the person inside
+  other values are deleted too.
 - ``timers``: timers that were set in the person's turns are deleted.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 """
@@ -122,8 +123,9 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
 
 
 def _of_turns(person: Person) -> Iterable[SqlStatement]:
-    """Delete the data of all turns that the person woke. ``runs`` comes last of the four, because
-    the other tables are selected by it."""
+    """Delete the runs of all turns that the person woke, with their calls, deliveries and messages.
+    Rows of ``runs`` are deleted last, because the other deletions find their rows through them.
+    Then remove the person's id, and texts, from the rows that stay because of their costs."""
     runs, values = runs_woken_by(person)
     for table in ("tool_calls", "deliveries", "messages", "runs"):
         yield SqlStatement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)

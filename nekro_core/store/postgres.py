@@ -49,9 +49,9 @@ class PostgresTransaction:
         return rows
 
     async def was_committed(self, connection: Connection) -> bool:
-        """Return whether the transaction was committed. Use the next connection, after the first
-        session has ended, so that the transaction is no longer in progress. Raises the errors of
-        asyncpg."""
+        """Return whether the transaction was committed. Call this with a new connection, after the
+        server has ended the session of the lost one, so that the transaction is no longer in
+        progress. Raises the errors of asyncpg."""
         if self._number is None:
             return True  # The transaction changed nothing.
         try:
@@ -241,7 +241,7 @@ class PostgresEngine:
         await connection.close(timeout=_CONNECT_S)
         raise DatabaseInUse(
             f"the database is in use by {_words(holder)}. "
-            "End that bot, or give this one a database of its own with NEKRO_DATABASE_URL."
+            "End that bot, or name another database in NEKRO_DATABASE_URL."
         )
 
     def _arguments(self) -> dict[str, Any]:

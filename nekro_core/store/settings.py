@@ -38,7 +38,7 @@ class StoreSettings(BaseModel):
     locked."""
 
     copies: int = Field(default=3, ge=1, le=50)
-    """Number of copies that are kept of the file from before migrations."""
+    """Number of old SQLite files that are kept. Each migration keeps the file from before it."""
 
     keep: RetentionSettings = RetentionSettings()
 

@@ -106,7 +106,7 @@ async def _alone(
     database: Database, person: Person, keys: Iterable[ChatKey]
 ) -> tuple[ChatKey, ...]:
     """Return the private chats in which no other person wrote. A platform such as Matrix may report
-    a room of several people as private."""
+    a chat of several people as private."""
     found = []
     for key in sorted(key for key in keys if key.kind is ChatKind.PRIVATE):
         others = await database.read(

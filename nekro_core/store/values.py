@@ -90,7 +90,7 @@ class DeliveryRow:
         delivery_id: The bot's unique id for the call.
         chat_key: The receiving chat.
         run_id: The run that requested the call; empty if no run did.
-        position: The number of this piece within its send, from 0.
+        position: The number of this piece within its message, from 0.
         segments: The content of this call.
         state: The state of the call.
         message_id: The platform's id of the sent message; empty if the platform gave none.

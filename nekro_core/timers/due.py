@@ -13,7 +13,8 @@ ONCE, TEMPORARY, RECURRING = "once", "temporary", "recurring"
 ACTIVE, PAUSED, OVER = "active", "paused", "over"
 
 _LATE_S = 60.0
-"""Seconds. A smaller delay is not mentioned in the text: it means that the machine was busy."""
+"""Minimum delay in seconds that the text mentions. A smaller delay only means that the machine was
+busy."""
 _DAY_S = 86_400.0
 _COUNTED = 100
 
@@ -24,7 +25,7 @@ def schedule_of(row: TimerRow) -> Schedule:
 
 
 def after_firing(row: TimerRow, now: float) -> TimerRow:
-    """Return the row for the time after its due time was reported: ended, or with the next due
+    """Return the row that replaces a row whose due time was reported: ended, or with the next due
     time. Times that passed while the bot was not running are skipped, since `due_text` reports them
     together."""
     if row.kind != RECURRING:

@@ -50,7 +50,7 @@ class TimerRows:
         return self._store.timers.kept(row)
 
     async def keep(self, row: TimerRow, *, replaced: Sequence[TimerRow] = ()) -> None:
-        """Put a row into memory and store it. Delete the rows it replaces in the same write."""
+        """Put a row into memory and store it. In the same write, delete the ``replaced`` rows."""
         before = self._rows.get(row.timer_id)
         self.put(row)
         for each in replaced:

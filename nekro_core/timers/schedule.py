@@ -61,7 +61,8 @@ class Schedule:
         return schedule
 
     def next_after(self, moment: float) -> float | None:
-        """Return the first due time after ``moment``, or None. Both are seconds since 1970."""
+        """Return the first due time after ``moment``; None if there is none within ten years. Times
+        are seconds since 1970."""
         return next(self.times_after(moment), None)
 
     def times_after(self, moment: float) -> Iterator[float]:
@@ -80,7 +81,7 @@ class Schedule:
                     times = CronSim(self.cron, evening)
                 elif due > moment:
                     # If the search starts in an hour that occurs twice, `CronSim` may find a time
-                    # in the first one, which is past.
+                    # in its first occurrence, which is past. Only later times are yielded.
                     yield due
         except (OverflowError, OSError, ValueError):
             return  # the clock is beyond the range of datetime

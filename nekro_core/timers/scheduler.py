@@ -20,7 +20,7 @@ from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
 _AT_ONCE = 64
-"""The most timers that are reported at the same time. They share a database commit."""
+"""Maximum number of timers that are reported at the same time. They share a database commit."""
 _STORE_PAUSE_S = 1.0
 """Seconds before the next attempt when the store cannot write. A full disk usually stays full for
 minutes."""
@@ -42,8 +42,8 @@ class TimerNoteWriter(Protocol):
 
 
 class TimerScheduler:
-    """Reports all due timers. ``wall`` returns seconds since 1970. If that clock is changed, this
-    is noticed within ``look_s`` seconds."""
+    """Reports all due timers. ``wall`` returns seconds since 1970. A change of that clock is
+    noticed within ``look_s`` seconds."""
 
     def __init__(
         self,

@@ -27,10 +27,10 @@ from nekro_core.timers.scheduler import TimerNoteWriter, TimerScheduler
 from nekro_core.timers.settings import TimerSettings
 
 _FUTURE_S = 100 * 366 * 86_400.0
-"""`datetime` cannot represent times much later. Listing a chat's timers would fail if one had such
-a time."""
+"""A due time more than this many seconds in the future is refused: `datetime` cannot represent much
+later times, and listing the timers of a chat would fail."""
 _PAST_S = 60.0
-"""A time that is further in the past is refused as a mistake."""
+"""A due time more than this many seconds in the past is refused as a mistake."""
 _TITLE_CHARS = 200
 
 

@@ -9,11 +9,12 @@ class TimerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     per_chat: int = Field(default=100, ge=1, le=10_000)
-    """The most timers of one chat, including paused ones. There is a limit because the model sets
-    timers, and might set too many."""
+    """Maximum number of timers of one chat, including paused ones. There is a limit because the
+    model sets timers, and might set too many."""
     in_all: int = Field(default=20_000, ge=1)
-    """The most timers of all chats together. They are held in memory, at about 1 kB each."""
+    """Maximum number of timers of all chats together. They are held in memory, at about 1 kB
+    each."""
     text_chars: int = Field(default=4000, ge=100)
-    """The most characters of a timer's text."""
+    """Maximum number of characters of a timer's text."""
     look_s: float = Field(default=1.0, gt=0, le=60)
     """Seconds within which a change of the system clock is noticed if there are timers."""

@@ -11,8 +11,8 @@ from loguru import logger
 
 class WorkdayMode(StrEnum):
     """The days on which a timer may be due: every day; Monday to Friday; Saturday and Sunday;
-    workdays in mainland China; days off there. China's public holidays are days off. The weekend
-    days on which people work in exchange are workdays."""
+    workdays in mainland China; days off there. China's public holidays are days off. In exchange,
+    people there work on some weekend days, which count as workdays."""
 
     NONE = "none"
     MON_FRI = "mon_fri"
@@ -53,7 +53,7 @@ def _is_worked_in_china(day: date) -> bool:
 @lru_cache
 def _tell_unknown(year: int) -> None:
     logger.warning(
-        "China's holidays of {} are not known: timers take Monday to Friday for workdays "
+        "China's holidays of {} are not known: for timers, Monday to Friday count as workdays "
         "(pip install --upgrade chinesecalendar)",
         year,
     )

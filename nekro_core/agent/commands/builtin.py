@@ -32,8 +32,8 @@ class SessionControl(Protocol):
         """Drop a person's unanswered records."""
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Begin a new conversation, and drop the questions asked before record ``before``. Raises
-        `OSError` and `StoreError`."""
+        """Begin a new conversation, and drop the waiting questions: all, or only those before the
+        record with sequence number ``before``. Raises `OSError` and `StoreError`."""
 
 
 def builtin_commands(

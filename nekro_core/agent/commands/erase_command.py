@@ -19,9 +19,9 @@ from nekro_core.store import Person
 
 _ME = "me"
 _AGAIN_S = 600.0
-"""Seconds after which a member may use the command again, because it rewrites the whole database
-while all chats wait. If any quota is set, the time is `DAY_S` instead, since an erasure also
-deletes the record of how much of a quota was used."""
+"""Minimum number of seconds between two erasures of one member, because an erasure rewrites the
+whole database while all chats wait. If any quota is set, the time is `DAY_S` instead: an erasure
+also deletes the record of how much of a quota was used, so it could be used to get a new quota."""
 _MOST_KNOWN = 1000
 
 
@@ -38,7 +38,7 @@ class SessionErasure(Protocol):
 def erase_command(
     services: CommandServices, erasing: PersonErasure, sessions: SessionErasure
 ) -> Command:
-    """Return the command. Without ``sure`` it only says what would be erased."""
+    """Return the command. Without its argument ``sure`` it only says what would be erased."""
     say = services.catalogue.say
     done_at: dict[int, float] = {}  # keys are hashes: no id of an erased person may be stored
 

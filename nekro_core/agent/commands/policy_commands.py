@@ -17,7 +17,7 @@ from nekro_core.policy.permissions import CommandPermission, folded
 
 _SHOWN = 1500
 _DEFAULT = "default"
-"""The word with which a person removes the chat's override."""
+"""The argument of a command that removes the chat's override."""
 
 WriteOverride = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
 Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]

@@ -22,8 +22,8 @@ _CHAT, _EACH = "chat", "each"
 _WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.UNKNOWN)
 _MOST_WAITING = 1000
 _ENDS_S = 1.0
-"""Seconds to wait for the end of a turn. After its answer a turn still works for a moment, although
-people see it as ended."""
+"""Seconds that ``/status`` waits for the end of a turn before it says that the bot works. A turn
+still works for a moment after its answer, although people see the turn as ended."""
 
 
 def status_commands(

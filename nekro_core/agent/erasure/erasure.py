@@ -27,7 +27,7 @@ from nekro_core.store.traces import media_in
 from nekro_core.timers import TimerService
 
 Eraser = Callable[[Person, PersonTraces, RedactionTarget], Awaitable[int]]
-"""Erases the person in one place. Returns the number of changed items. Raises `OSError` and
+"""Erases a person's data in one place. Returns the number of changed items. Raises `OSError` and
 `StoreError`."""
 
 _LARGEST = 64 * 1024 * 1024
@@ -100,9 +100,9 @@ class PersonErasure:
     ) -> ErasureReport:
         """Erase a person. ``stop`` ends the turn of a chat, and ``drop`` removes the person's
         unanswered records from the chat's session. ``plugins`` calls the plugins' hooks that erase
-        the person; it returns the number of deleted items and what is left. If this call was cut
-        off, it can be repeated. Raises `StoreError`; faults in other places are listed in
-        `ErasureReport.left`."""
+        the person; it returns the number of deleted items and what is left. If an erasure was
+        interrupted, call this method again. Raises `StoreError`; faults in other places are listed
+        in `ErasureReport.left`."""
         async with self._one:
             self._marks.add(person.adapter, person.user_id)
             for chat_key in (await self.look(person)).chats:

@@ -1,9 +1,10 @@
 """Lets the model search for tools that a prompt does not show in full, and remembers which tools it
 found.
 
-A prompt has one line for each deferred tool and for each sleeping plugin. The model finds these
-tools with `tool_search`. The number of found tools of a chat is limited; above the limit, the tool
-that was found longest ago is dropped.
+A deferred tool is a tool of which a prompt shows one line instead of the full stub. A sleeping
+plugin has only one line for all its tools. The model finds these tools with `tool_search`. The
+number of found tools of a chat is limited; above the limit, the tool that was found longest ago is
+dropped.
 """
 
 import itertools
@@ -117,8 +118,8 @@ _MODULE = "discovery"
 _FOUND_CHARS = 60_000
 """Maximum number of characters of the found tools in a prompt: about 15,000 tokens."""
 _MOST_QUERY = 1000
-"""Maximum number of characters of a query. Normalizing a run of combining marks takes time that
-grows with the square of its length: 60,000 marks blocked all chats for 8 s."""
+"""Maximum number of characters of a query. Normalizing combining marks that follow each other
+takes time that grows with the square of their number: 60,000 marks blocked all chats for 8 s."""
 _NAMED = 40
 """Maximum number of plugins that the answer names if no tool fits."""
 
@@ -285,7 +286,8 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """Return the search tool with the requirements of the tools that it can find."""
+    """Return the search tool. It needs a chat if all tools that it can find need one. It is
+    offered to small models if one of these tools is."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

@@ -34,7 +34,8 @@ from nekro_core.llm.model import (
 from nekro_core.llm.tokens import estimate_tokens
 
 _JUMP = 16
-"""The beginning of the history moves by this many messages at once."""
+"""If possible, the history in a prompt begins at a sequence number that is a multiple of this. So
+its beginning seldom changes, and providers can cache it."""
 _MARGIN = 512
 """Number of tokens that stay unused, because all sizes are estimates."""
 _LEAST_HISTORY = 1000
@@ -187,8 +188,9 @@ def _chat_line(chat_key: ChatKey) -> str:
 def _history(
     past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
 ) -> list[str]:
-    """Return the lines of the newest records that fit. Unanswered records are always included, if
-    necessary shortened, so that one enormous message does not displace the others."""
+    """Return the lines of the newest records that fit. Unanswered records are included first. If
+    necessary, all messages are shortened, so that one enormous message does not displace the
+    others."""
     wanted = list(past)
     if len(wanted) > settings.history:
         first = wanted[-settings.history].seq

@@ -112,7 +112,8 @@ def _is_like_ours(line: str) -> bool:
         return False
     if not line.isascii():
         # There may be invisible characters between the letters, and full-width letters. Check only
-        # the beginning: normalizing a run of combining marks takes quadratic time.
+        # the beginning: the time for normalizing many combining marks in a row grows with the
+        # square of their number.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
     head, bracket, rest = line.partition("[")
@@ -132,8 +133,9 @@ def _one_line(line: str, most: int) -> str:
 
 
 def _share(lengths: Sequence[int], room: int) -> int:
-    """Return the maximum length of each text with which all texts together fit into ``room``. Space
-    that shorter texts do not use goes to the longer texts. ``lengths`` must be sorted."""
+    """Return a maximum length for each text, so that all texts together have at most ``room``
+    characters. Space that shorter texts do not use goes to the longer texts. ``lengths`` must be
+    sorted."""
     for index, length in enumerate(lengths):
         share = max(room // (len(lengths) - index), 0)
         if length > share:

@@ -32,7 +32,7 @@ MAX_CALLS = 2
 MAX_EXCHANGES = 5
 """Maximum number of past exchanges in a prompt. With more, a small model tends to repeat itself."""
 ANCHOR_EVERY = 3
-"""On average, one of this many exchanges may be the first in a prompt."""
+"""On average, one in this many exchanges may be the first exchange of a prompt; see `_anchored`."""
 MAX_SAID = 600
 """Maximum number of characters of one message. The middle of a longer message is left out."""
 MAX_PERSONA = 300
@@ -189,9 +189,9 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
     """Return pairs of messages and answers, oldest first. The last pair is the question of the
     turn, without an answer.
 
-    Messages that the bot did not answer are left out; in a busy group these are most messages.
-    Consecutive messages of one person are joined. An answer whose code is unknown ends such a
-    series, and the exchange is left out.
+    Messages that the bot did not answer are left out, which in a busy group are most of the
+    messages. Consecutive messages of one person are joined, until the bot answers. If the code of
+    the answer is unknown, message and answer are left out.
     """
     exchanges: list[_Exchange] = []
     row: list[Record] = []
@@ -218,8 +218,8 @@ def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
     """Return the last few exchanges. The first of them stays the same for a while.
 
     If the first exchange changed with every question, the model would have to process all exchanges
-    again. So the hash of an exchange's sequence number decides whether it may be the first. The
-    number itself is not suitable: in one chat often all numbers are even.
+    again. So the hash of an exchange's sequence number decides whether the exchange may be the
+    first. The number itself is not suitable: in one chat often all numbers are even.
     """
     recent = past[-MAX_EXCHANGES:]
     for index, exchange in reversed(list(enumerate(recent))):

@@ -87,9 +87,9 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
 
 
 def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
-    """Apply `escape_invisible`, then `shortened`, to text that will be marked afterwards. The part
-    that is cut out is not escaped before: escaping a million zero-width characters took 4 s and
-    blocked all chats."""
+    """Apply `escape_invisible`, then `shortened`, to text that will be marked afterwards. Of a very
+    long text, most of the middle is removed before the escaping: escaping a million zero-width
+    characters took 4 s and blocked all chats."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]

@@ -13,8 +13,8 @@ and in the history."""
 
 
 def _make_room(messages: list[PendingMessage]) -> None:
-    """If there are too many messages, drop the oldest of the person who wrote most. So a flood by
-    one person does not displace the questions of others."""
+    """If there are too many messages, drop the oldest message of the person who wrote the largest
+    number. So a flood by one person does not displace the questions of others."""
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)
         oldest = next(i for i, each in enumerate(messages) if each.record.sender.user_id == most)
@@ -104,18 +104,18 @@ class Backlog:
         )
 
     def oldest_waiting(self, asker: str) -> int | None:
-        """Return the oldest record that may wait for an answer and is not the asker's; None if
-        there is none. After a restart, questions from this record on are answered. Messages that
-        were not passed to the plugins' hooks yet count too."""
+        """Return the sequence number of the oldest record that may wait for an answer and is not
+        the asker's; None if there is none. After a restart, questions from this record on are
+        answered. Messages that were not passed to the plugins' hooks yet count too."""
         questions = (each.record for each in self.pending if self._asks(each.record))
         unseen = (each.record for each in self.fresh)
         others = (each.seq for each in (*questions, *unseen) if each.sender.user_id != asker)
         return min(others, default=None)
 
     def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> None:
-        """Drop the records that an ended turn for this person has handled. Up to ``through``, these
-        are all records of the person, and the pending records of others that asked for no answer.
-        If the turn was stopped, also drop all records up to ``stopped_at``."""
+        """Drop the records that an ended turn for this person has handled: up to record
+        ``through``, all records of the person, and the pending records of other people that asked
+        for no answer. If the turn was stopped, also drop all records up to ``stopped_at``."""
 
         def is_over(record: Record) -> bool:
             answered = record.sender.user_id == asker and record.seq <= through

@@ -24,8 +24,9 @@ class SessionPlugins(PromptPlugins, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionServices(TurnServices):
-    """The further services that a session needs to receive records and to decide. ``trigger`` has
-    the settings for all chats; the settings of one chat are in the chat's policy."""
+    """The services that a session needs to receive records and to decide, in addition to those of
+    a turn. ``trigger`` has the settings for all chats; the settings of one chat are in the chat's
+    policy."""
 
     plugins: SessionPlugins
     activity: Broadcast

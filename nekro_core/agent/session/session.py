@@ -46,7 +46,7 @@ _MOST_CUT_RUNS = 5
 """A turn is given up if the end of the process cut off this many of its runs, because the runs may
 have killed the process. A turn whose process was killed before any code ran is still answered."""
 _SUSPECT_CUT_RUNS = 2
-"""A turn with this many cut-off runs is resumed only while no other such turn runs."""
+"""A turn with at least this many cut-off runs is resumed only while no other such turn runs."""
 
 
 class Session:
@@ -297,7 +297,8 @@ class Session:
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
-        """Resume a turn of an earlier process, unless it was started or cut off too often."""
+        """Resume a turn of an earlier process. If it was started or cut off too often, give it up.
+        If there is a `_reason_to_drop`, end it without a notice."""
         store = self._services.store
         trigger = await self._record(turn.trigger_seq)
         runs = await store.runs.of_turn(turn.turn_id)
@@ -323,8 +324,8 @@ class Session:
     async def _give_up(
         self, turn: TurnRow, trigger: Record | None, runs: Sequence[RunRecord]
     ) -> None:
-        """End a turn that was resumed too often. The chat gets a notice, unless the turn has sent
-        something."""
+        """End a turn that was started or cut off too often, or whose trigger is no longer stored.
+        The chat gets a notice, unless the turn has sent something."""
         store = self._services.store
         waiting = self._backlog.oldest_waiting(turn.user_id)
         sent = await store.deliveries.of_turn(turn.turn_id)

@@ -117,7 +117,8 @@ class Sessions:
             # These records get no answer. Mark them as handled, so that the next start does not
             # read them again.
             await store.chats.mark_handled(record.chat_key, record.seq)
-        # Do this last: the inbox queues these lines, so they need no handling here.
+        # Do this last: it adds system lines, which the inbox queues for `on_record`, so they need
+        # no handling here.
         await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:

@@ -62,7 +62,7 @@ def decide(
     names: Sequence[str],
     forced: Collection[int] = (),
 ) -> Decision:
-    """Decide what to do with the messages since the last turn. ``messages`` are oldest first.
+    """Decide what to do with the messages since the last turn, ``messages``, oldest first.
 
     ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. The wait is only
     for the person who asks, because in a busy group other people are always typing. ``forced`` has

@@ -27,9 +27,9 @@ _Written = TypeVar("_Written")
 
 
 class TurnSlots:
-    """Limits how many turns of all chats run at the same time. Of the turns that were cut off
-    several times, only one runs at a time. If that turn kills the process again, the others have
-    not begun, so their runs are not counted as cut off."""
+    """Limits how many turns of all chats run at the same time. Of the turns that the end of a
+    process has cut off several times, only one runs at a time: if it kills the process again, the
+    others have not begun, so no run of theirs is counted as cut off."""
 
     def __init__(self, count: int, longest_queue_s: float) -> None:
         """``longest_queue_s`` is the maximum wait of a turn. A later answer would surprise
@@ -70,8 +70,8 @@ class StoreOutage:
         self.lasts = True
 
     async def retry(self, write: Callable[[], Awaitable[_Written]]) -> _Written:
-        """Repeat a write until it succeeds. While a turn is not ended in the store, no other turn
-        of the chat can begin."""
+        """Repeat a write until it succeeds. It must succeed, because no other turn of the chat can
+        begin until the store has the end of this one."""
         while True:
             try:
                 written = await write()
@@ -146,7 +146,7 @@ class TurnRunner:
             )
             self._set_idle()
             if recorder is None:
-                recorder = begin()  # The turn still waited for a slot. Its row is ended below.
+                recorder = begin()  # It was still waiting for a slot. Its row is ended below.
             if stop == "internal" and not await recorder.is_begun():
                 return False
             await self._close(request, recorder, stop)

@@ -26,8 +26,9 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Return whether a turn of an earlier process had already answered. This is the case if its
-    last run finished and the turn sent a message that must not be sent again."""
+    """Return whether a turn of an earlier process had already answered: it sent messages that must
+    not be sent again, and its last run either sent the model's text, or is code that finished and
+    that sent one of these messages or printed nothing."""
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]
@@ -68,7 +69,8 @@ class DeduplicatingSender:
 
 
 def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
-    """Group the rows by send. The positions of one send count up from 0."""
+    """Group the rows by the message whose parts they are. The parts of a message have the positions
+    0, 1, 2, and so on."""
     sends: list[list[DeliveryRow]] = []
     for row in rows:
         if row.position and sends:

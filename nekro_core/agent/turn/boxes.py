@@ -43,8 +43,8 @@ class ChatBox:
         self._linked = False
 
     async def put_links(self, links: Mapping[str, str]) -> None:
-        """Make symbolic links in the box's home, by path and target, unless something has the path
-        already. Raises `BoxLost`."""
+        """Make symbolic links in the box. ``links`` maps the path of each link to its target. If a
+        path exists already, it is not changed. Raises `BoxLost`."""
         if links and not self._linked:
             self._linked = True
             for path, target in links.items():
@@ -59,7 +59,7 @@ class ChatBox:
                 continue
             self._uploads.add(path)
             if self._uploaded + medium.size > _UPLOADED:
-                logger.warning("{} does not fit among the uploads of its box", path)
+                logger.warning("{} is not copied into its box: too many uploads", path)
                 continue
             try:
                 data = await anyio.Path(medium.path).read_bytes()
@@ -83,8 +83,8 @@ class ChatBoxSource(BoxSource, Protocol):
 
 
 class ChatBoxes:
-    """Manages the boxes of all chats. The owner of a box is its chat's key. The files of sleeping
-    boxes are stored in ``folder``.
+    """Manages the boxes of all chats. The owner of a box is its chat's key. A sleeping box is one
+    that was saved and ended; its files are stored in ``folder``.
 
     ``preview`` makes servers that run in boxes visible to browsers. ``equip`` is called with each
     box that starts. The code that creates this object must run `watch` and await `aclose`.
@@ -158,14 +158,14 @@ class ChatBoxes:
         await self.named.make_room()
 
     def pool(self, chat_key: ChatKey) -> SandboxPool:
-        """Return the chat's boxes, for the eight tools."""
+        """Return the chat's boxes, for the eight tools of `nekro_core.sandbox.tools`."""
         owned = self.named.of(str(chat_key))
         return SandboxPool(owned, preview=self._preview, limits=self._limits)
 
     async def call(
         self, chat_key: ChatKey, tool: str, given: Mapping[str, Any]
     ) -> SandboxToolResult:
-        """Call one of the eight tools on the chat's boxes; see `handle_tool_call`."""
+        """Call one of these eight tools on the chat's boxes; see `handle_tool_call`."""
         return await handle_tool_call(self.pool(chat_key), tool, given)
 
     async def destroy(self, chat_key: ChatKey) -> None:

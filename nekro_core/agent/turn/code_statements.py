@@ -19,7 +19,7 @@ _CONTINUING = ("else", "elif", "except", "finally")
 _COMPOUND = frozenset(("if", "for", "while", "try", "with", "def", "class", "async", *_CONTINUING))
 _FORMATTED = frozenset(("f", "fr", "rf", "t", "tr", "rt"))
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-_TAB = 8  # columns, as CPython counts them
+_TAB = 8  # columns from one tab stop to the next, as in CPython
 
 _CODE_TOKEN = re.compile(
     r"""
@@ -51,7 +51,7 @@ _STRING_STOP = {
     "'''": re.compile(r"\\.|'''", re.DOTALL),
     '"""': re.compile(r'\\.|"""', re.DOTALL),
 }
-# The same for the literal part of an f-string. There a backslash never escapes a brace.
+# The same patterns for the literal part of an f-string, where a backslash never escapes a brace.
 _FORMATTED_STOP = {
     "'": re.compile(r"\\[^{}]|'|\n|\{|\}"),
     '"': re.compile(r'\\[^{}]|"|\n|\{|\}'),
@@ -96,7 +96,7 @@ class StatementScanner:
     _used: int  # number of lines up to the last line with a token
     _open: list[_Open]
     _begun: bool  # whether the current logical line already has a token
-    _column: int  # column of its first token, if a backslash is before that token
+    _column: int  # column of that line's first token, if a backslash is before the token
     _first_word: str
     _last: str
     _compound: bool

@@ -98,7 +98,7 @@ class TurnContext:
             await transcriber.settled(self.chat_key)
             records = await self._newest_records()
         if not records or records[0].seq > trigger.seq:
-            # So many records arrived after the trigger that it was not read.
+            # So many records arrived after the trigger that the trigger was not read.
             records = [trigger, *records]
         beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
         records = records[beginning + 1 :] or [trigger]

@@ -120,5 +120,5 @@ class NativeTurn(Turn):
 
     async def _end_without_model(self, error: ModelError) -> str:
         if isinstance(error, RequestRejected):
-            logger.error("a model that takes no function calls needs NEKRO_AGENT__MODE=code")
+            logger.error("if the model does not accept function calls, set NEKRO_AGENT__MODE=code")
         return await super()._end_without_model(error)

@@ -12,8 +12,8 @@ from nekro_core.store import StoreError
 
 
 class NoticeSender:
-    """Sends sentences of the catalogue in ``language``. If it is empty, they are in the language of
-    the people who wrote last."""
+    """Sends sentences of the catalogue in ``language``. If ``language`` is empty, they are in the
+    language of the people who wrote last."""
 
     def __init__(self, outgoing: MessageSender, catalogue: Catalogue, language: str = "") -> None:
         self._outgoing = outgoing

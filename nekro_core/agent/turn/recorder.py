@@ -13,7 +13,7 @@ from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCal
 _REQUEST_SENT_S = 0.01
 """Seconds after which a request to the model has certainly been sent."""
 SAID = "said"
-"""`RunRecord.stop` of a run without code: the model's text was sent to the chat."""
+"""`RunRecord.stop` of a run without code, in which the model's text was sent to the chat."""
 SAID_BESIDE = "said_beside"
 """`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
 after it."""
@@ -100,7 +100,7 @@ class TurnRecorder:
         return self._through
 
     async def continue_after(self, steps: list[Step]) -> None:
-        """Set the number of a resumed turn's next step, after the numbers of its earlier steps."""
+        """In a resumed turn, continue the numbers of its earlier steps."""
         self._position = max((step.position + 1 for step in steps), default=0)
 
     async def mark_shown(self, seq: int) -> None:
@@ -130,7 +130,7 @@ class TurnRecorder:
             await self._store.runs.add_calls(run_id, unsaved)
 
     async def end_words(self, run_id: str, stop: str = SAID) -> None:
-        """Store that the text of a run without code was sent."""
+        """Store that a run without code has ended: its text was sent, or sending it failed."""
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
@@ -153,8 +153,7 @@ class TurnRecorder:
         )
 
     async def cut_run(self, run_id: str, calls: RunCalls) -> None:
-        """Store that a run was cancelled. The stored code stays as it was at the run's
-        beginning."""
+        """Store that a run was cancelled. The code that was stored at its beginning stays."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 

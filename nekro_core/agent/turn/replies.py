@@ -20,7 +20,7 @@ _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_s
 
 class TurnReplies:
     """Sends the texts of one turn. ``sent`` says whether the turn has sent anything to people, as
-    text or from code. A resumed turn replaces ``outgoing``."""
+    text or from code. A resumed turn sets ``outgoing`` to a `DeduplicatingSender`."""
 
     def __init__(
         self, services: TurnServices, context: TurnContext, recorder: TurnRecorder, box: TurnBox
@@ -36,9 +36,10 @@ class TurnReplies:
     async def send_prose(
         self, prose: str, *, stop: str = SAID, code: str = "", end: End = "whole"
     ) -> None:
-        """Send the model's text to the chat. The text gets a separate run, so that it is known if
-        the turn is resumed after a crash. ``stop`` is stored as the run's reason to stop, and
-        ``code`` as its code. If ``end`` says that the text's end is missing, a notice is added."""
+        """Send the model's text to the chat. A separate run is stored for the text, so that a turn
+        that is resumed after a crash knows that the text was sent. ``stop`` is stored as the run's
+        reason to stop, and ``code`` as its code. If ``end`` says that the text's end is missing, a
+        notice is added."""
         run_id = uuid.uuid4().hex
         await self._recorder.begin_run(run_id, code)
         self._context.runs.add(run_id)
@@ -65,7 +66,7 @@ class TurnReplies:
 
     async def notify(self, key: str, **values: object) -> None:
         """Send a notice, unless the turn has already sent something. If code ran, the notice gets a
-        separate run; this links the notice to the turn, so that people find the code."""
+        separate run. The run links the notice to the turn, where operators can find the code."""
         if self.sent:
             return
         run_id = uuid.uuid4().hex if self._box.has_run else ""

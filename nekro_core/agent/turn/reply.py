@@ -51,8 +51,8 @@ class ModelReply:
     box_error: SandboxError | None = None
 
     def without_lines(self, texts: Sequence[str]) -> "ModelReply":
-        """Return the reply without these texts in the output of its code. A text is removed where
-        it fills one or several whole lines."""
+        """Return the reply without these texts in the output of its code. Of each text, the first
+        occurrence that fills whole lines is removed."""
         result = self.result
         if result is None or not any(text in result.output for text in texts):
             return self

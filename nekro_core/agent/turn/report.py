@@ -57,8 +57,8 @@ def step_report(
     again: bool = False,
     nothing: bool = False,
 ) -> tuple[PromptContent, ...]:
-    """Return the report on a step. ``again`` says that its output is the same as the previous
-    step's. ``nothing`` says that it sent nothing and printed nothing."""
+    """Return the report on a step. ``again`` says that the step's output is the same as that of the
+    previous step. ``nothing`` says that the step sent nothing and printed nothing."""
     lines: list[str | QuotedText] = []
     if reply.result is not None:
         if reply.result.stop in _STOPS:
@@ -98,8 +98,8 @@ def step_report(
 def native_step_report(
     reply: NativeReply, sent: Sequence[DeliveryRow]
 ) -> tuple[PromptContent, ...]:
-    """Return the report on a step with native calls. It adds to the answers of the calls whether
-    the reply was cut off and whether its text was sent. May be empty."""
+    """Return the report on a step with native calls. It says what the answers to the calls do not
+    say: whether the reply was cut off, and whether its text was sent. May be empty."""
     lines = list(_ENDS.get(reply.end, ()))
     lines += sent_lines(sent)
     return (PromptLines(tuple(lines)),) if lines else ()

@@ -180,7 +180,7 @@ class RunCalls:
 
     def code_answer(self, name: str, result: CallResult) -> Answer:
         """Return the answer for the code that called this function. If the call sent a message, the
-        answer is a checkpoint: output that was printed before it needs no further step."""
+        answer is a checkpoint: output that the code printed before it leads to no further step."""
         match result.outcome:
             case ToolReturn(value):
                 return CallReturn(value, checkpoint=result.sent)
@@ -203,7 +203,7 @@ class RunCalls:
                 assert_never(result.outcome)
 
     def take_unsaved(self) -> list[ToolCall]:
-        """Return the ended calls that are not in the store yet. The caller must write them."""
+        """Return the calls in `finished` that are not stored yet. The caller must store them."""
         if self._save_timer is not None:
             self._save_timer.cancel()
             self._save_timer = None

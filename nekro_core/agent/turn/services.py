@@ -33,7 +33,7 @@ class PromptPlugins(Protocol):
         """Return the tools that code of this chat may call now."""
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
-        """Return what code in this chat's box finds besides the tools."""
+        """Return the values and links that code in this chat's box finds besides the tools."""
 
     def context_for(
         self,
@@ -73,8 +73,9 @@ class PromptServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnServices(PromptServices):
-    """The further services that a turn needs to act. ``outbox`` sends messages, ``inbox`` adds
-    notes to a chat's history, ``run_limits`` limit each run, and ``clock`` is monotonic (seconds).
+    """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
+    ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, and ``clock`` is
+    monotonic (seconds).
     """
 
     inbox: Inbox

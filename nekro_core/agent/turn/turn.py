@@ -311,8 +311,8 @@ class StepRunner:
         self._started, self._began = services.wall(), services.clock()
 
     async def run(self) -> ModelReply:
-        """Ask the model, and run its code while it writes. The reply and the run are recorded even
-        after a cancellation. Raises `ModelError` if no part of a reply arrived."""
+        """Ask the model, and run its code while the model writes it. The reply and the run are
+        recorded even after a cancellation. Raises `ModelError` if no part of a reply arrived."""
         request, settings = self.step.request, self._services.settings
         reader = ReplyReader(
             self._model,

@@ -248,7 +248,11 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # The bot's vector store with the names of Qdrant's client. If the real package is
         # installed, it is imported instead. The bot's store accepts the objects of the real package
         # too.
-        "qdrant_client": (_VECTOR_CLASS, f"{_VECTORS}.models as models"),
+        "qdrant_client": (
+            *_of(f"{_VECTORS}.client", "AsyncQdrantClient QdrantClient"),
+            f"{_VECTORS}.models as models",
+        ),
+        "qdrant_client.qdrant_client": (f"{_VECTORS}.client:QdrantClient",),
         "qdrant_client.async_qdrant_client": (_VECTOR_CLASS,),
         "qdrant_client.http": (f"{_VECTORS}.models as models",),
         "qdrant_client.http.exceptions": (

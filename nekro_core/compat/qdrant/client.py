@@ -20,12 +20,14 @@ from nekro_core.compat.qdrant.models import (
     CollectionParams,
     CollectionsResponse,
     CountResult,
+    PointStruct,
     QueryResponse,
     Record,
     ScoredPoint,
     UpdateResult,
     VectorParams,
 )
+from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 from nekro_core.plugins.authoring.services import PayloadRedactor
 from nekro_core.store.vectors import FILE_NAME, Distance, PointId, VectorError
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+STORE_URL = "http://vectors.nekro-core.internal:6333"
+"""The address of the bot's own store. No server answers there; the clients here recognize it."""
 _MOST_RESULTS = 10_000
 
 
@@ -48,10 +52,11 @@ class AsyncQdrantClient:
     payload is JSON of at most 1,000,000 characters.
 
     Args:
-        location: ``":memory:"`` or None.
-        url: Refused: this client uses no server.
+        location: ``":memory:"``, or the same as ``url``.
+        url: `STORE_URL`, the address of the bot's own store, which `get_qdrant_client` gives too.
+            Every other address is refused, because this client reaches no server.
         path: The folder of the file. If it is None, the points are stored in memory.
-        other: ``host`` is refused like ``url``; other options are ignored.
+        other: ``host`` is refused; other options are ignored.
 
     Raises:
         VectorError: The arguments name a server.
@@ -65,7 +70,9 @@ class AsyncQdrantClient:
         path: str | Path | None = None,
         **other: Any,
     ) -> None:
-        if url or other.get("host") or (location and location != ":memory:"):
+        address = url or (location if location != ":memory:" else None)
+        self._is_shared = bool(address) and str(address).rstrip("/") == STORE_URL
+        if other.get("host") or (address and not self._is_shared):
             raise VectorError(
                 "this is the embedded vector store and reaches no server: use get_qdrant_client(), "
                 "or install qdrant-client"
@@ -75,7 +82,7 @@ class AsyncQdrantClient:
         self._one_at_a_time = anyio.CapacityLimiter(1)
 
     async def close(self, **_: Any) -> None:
-        """Close the file. The next call opens it again."""
+        """Close the file. The next call opens it again. The bot's own store stays open."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await anyio.to_thread.run_sync(engine.close)
@@ -190,7 +197,7 @@ class AsyncQdrantClient:
 
         Args:
             collection_name: The collection.
-            points: A list of `PointStruct`, or a ``Batch``.
+            points: A list of `PointStruct` or of dicts with its fields, or a ``Batch``.
 
         Returns:
             A completed change.
@@ -463,17 +470,64 @@ class AsyncQdrantClient:
         return UpdateResult()
 
     async def _run(self, work: "Callable[[VectorIndex], T]") -> T:
-        def run() -> T:
-            if self._engine is None:
-                # This import loads numpy, which takes 0.1 s. It is done at the first use, so only
-                # bots with a plugin that uses vectors need this time.
-                module: Any = importlib.import_module("nekro_core.store.vector_index")
-                if self._path is not None:
-                    self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._engine = module.VectorIndex(self._path or ":memory:")
-            return work(self._engine)
+        return await anyio.to_thread.run_sync(self._run_here, work, limiter=self._one_at_a_time)
 
-        return await anyio.to_thread.run_sync(run, limiter=self._one_at_a_time)
+    def _run_here(self, work: "Callable[[VectorIndex], T]") -> T:
+        if self._is_shared:
+            shared = current_services().vectors
+            if shared is None:
+                raise NoCurrentBot("this bot has no vector store")
+            client: AsyncQdrantClient = shared.open_client()
+            return client._run_here(work)
+        if self._engine is None:
+            # This import loads numpy, which takes 0.1 s. It is done at the first use, so only bots
+            # with a plugin that uses vectors need this time.
+            module: Any = importlib.import_module("nekro_core.store.vector_index")
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._engine = module.VectorIndex(self._path or ":memory:")
+        return work(self._engine)
+
+
+class _BlockingClient(AsyncQdrantClient):
+    """Its methods never wait for anything, because all work is done in the calling thread."""
+
+    async def close(self, **_: Any) -> None:
+        """See `AsyncQdrantClient.close`."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+    async def _run(self, work: "Callable[[VectorIndex], T]") -> T:
+        return self._run_here(work)
+
+
+class QdrantClient:
+    """The same client for code that does not await. Each method of `AsyncQdrantClient` blocks the
+    calling thread until it is done, so use it for small collections only.
+
+    Args:
+        given: The same as for `AsyncQdrantClient`.
+        options: The same as for `AsyncQdrantClient`.
+
+    Raises:
+        VectorError: The arguments name a server.
+    """
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self._client = _BlockingClient(*given, **options)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                method(*args, **kwargs).send(None)
+            except StopIteration as done:
+                return done.value
+            raise RuntimeError(f"{name} waits for something")
+
+        return call
 
 
 def _kind(config: Any) -> tuple[int, Distance]:
@@ -490,7 +544,8 @@ def _rows(points: Any) -> Iterable[tuple[PointId, Any, dict[str, Any]]]:
             yield point, vector, payload or {}
         return
     for each in points:
-        yield each.id, each.vector, each.payload or {}
+        point = PointStruct(**each) if isinstance(each, dict) else each
+        yield point.id, point.vector, point.payload or {}
 
 
 def _wanted(condition: Any) -> Callable[[PointId, dict[str, Any]], bool] | None:

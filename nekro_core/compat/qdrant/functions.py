@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nekro_core.compat.qdrant.client import AsyncQdrantClient
+from nekro_core.compat.qdrant.client import STORE_URL, AsyncQdrantClient
 from nekro_core.plugins.authoring.current import NoCurrentBot, current_services
 
 
@@ -12,13 +12,13 @@ class QdrantConfig:
 
     Attributes:
         path: The folder.
-        url: Always empty, because there is no server.
+        url: An address that the clients of this package recognize as the bot's store.
         api_key: Always empty, because there is no server.
         timeout: A number of seconds. It has no effect.
     """
 
     path: str
-    url: str = ""
+    url: str = STORE_URL
     api_key: str = ""
     timeout: int = 30
 

@@ -1,10 +1,10 @@
 """The bot's vector store. Its code is imported when a plugin first uses it."""
 
 import importlib
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import anyio.to_thread
 
 from nekro_core.plugins.authoring.services import PayloadRedactor
@@ -21,15 +21,17 @@ class EmbeddedVectorStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._client: AsyncQdrantClient | None = None
-        self._lock = anyio.Lock()
+        self._lock = threading.Lock()
 
     async def client(self) -> "AsyncQdrantClient":
         """The client that all plugins share."""
-        async with self._lock:
+        return await anyio.to_thread.run_sync(self.open_client)
+
+    def open_client(self) -> "AsyncQdrantClient":
+        """The same, for a thread. Blocks while the client's code is imported."""
+        with self._lock:
             if self._client is None:
-                module: Any = await anyio.to_thread.run_sync(
-                    importlib.import_module, "nekro_core.compat.qdrant.client"
-                )
+                module: Any = importlib.import_module("nekro_core.compat.qdrant.client")
                 self._client = module.AsyncQdrantClient(path=self.folder)
             return self._client
 

@@ -212,8 +212,8 @@ class Inbox:
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
         in the chat before this line. ``beside`` gets the line's ``seq`` and returns SQL statements
-        that run in the same transaction. Once the first await is reached, the line is stored even
-        if the caller is cancelled. Raises `StoreUnavailable`.
+        that run in the same transaction. If the caller is cancelled while this method waits, the
+        line is stored nevertheless. Raises `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
         marks = (Notice(CONVERSATION_RESET),) if begins_anew else ()

@@ -27,7 +27,8 @@ _MOST_WAITING = 8
 """Maximum number of voices of one chat that wait or are being transcribed. Further voices count as
 a flood and are not transcribed."""
 _TRIED = 1000
-"""How many tried records are remembered, so that the bot does not pay for a failed one again."""
+"""Maximum number of records that the bot remembers as tried, so that it does not pay again for a
+record whose transcription failed."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
 """Types that neither browsers nor Python can read. They are converted to WAV even without a
 transcriber."""

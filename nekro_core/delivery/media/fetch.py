@@ -21,8 +21,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64
 """Maximum number of concurrent fetches of the whole bot."""
 PER_CHAT = 4
-"""Maximum number of concurrent fetches of one chat. Its further fetches wait and delay no other
-chat."""
+"""Maximum number of concurrent fetches of one chat. Further fetches of this chat wait, and do not
+delay other chats."""
 PER_HOST = 16
 """Maximum number of concurrent fetches from one host. It is greater than the limit of one chat, so
 that slow pictures in one chat do not block other chats' pictures from the same host."""
@@ -71,7 +71,7 @@ class Fetcher:
                 return self._data(url)
             case "http" | "https":
                 return await self._http(url, reach or self._reach, key)
-        raise NotFetched(f"{scheme[:16] or 'no'}: URL; http, https, data and base64 are taken")
+        raise NotFetched(f"{scheme[:16] or 'no'}: URL; expected http, https, data or base64")
 
     def _data(self, url: str) -> bytes:
         head, comma, body = url.partition(",")
@@ -114,7 +114,7 @@ class Fetcher:
             raise NotFetched(f"cannot be fetched: {words}") from None
 
     async def _get(self, url: httpx.URL, reach: FetchPolicy, key: Hashable) -> bytes | str:
-        """The body, or the URL of a redirect."""
+        """Make one request. Returns the body of the answer, or the URL of a redirect."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
         host = url.raw_host.decode("ascii").lower()
@@ -137,7 +137,7 @@ class Fetcher:
             if not response.is_success:
                 raise NotFetched(f"the server answered {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise NotFetched("the server answered in a compression that was not asked for")
+                raise NotFetched("the server used a compression that was not requested")
             self._check_size(int(response.headers.get("content-length") or 0))
             body = bytearray()
             async for chunk in response.aiter_raw():
@@ -156,7 +156,7 @@ class Fetcher:
             addresses = [ipaddress.ip_address(address) for address in found]
             reach.check_addresses(host, port, addresses)
             return str(addresses[0])
-        raise NotFetched(f"{host} has no address within {self._settings.silent_s:g} s")
+        raise NotFetched(f"{host}: no address was found within {self._settings.silent_s:g} s")
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:

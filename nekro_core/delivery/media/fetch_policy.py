@@ -181,7 +181,7 @@ class ChatFetchPolicy:
             if is_of_this_machine(address):
                 raise NotFetched(f"{host} is the bot's own machine, which is not public")
             if not is_public(address) and (rule is None or not rule.private):
-                raise NotFetched(f"{host} is at an address inside, which is not public")
+                raise NotFetched(f"{host} is in the bot's network, which is not public")
 
     def count_bytes(self, size: int) -> None:
         """See `FetchPolicy.count_bytes`."""

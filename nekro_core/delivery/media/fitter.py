@@ -88,7 +88,8 @@ class MediaFitter:
         return bundle if same else Forward(tuple(messages))
 
     def _in_words(self, chat_key: ChatKey, segment: Image | Voice | Video | File) -> Segment:
-        """Return a medium as text, for a platform that carries neither this type nor files."""
+        """Return a medium as text, for a platform that carries neither this type nor files: the
+        transcript of a voice, or a link. Without them the medium stays unchanged."""
         if isinstance(segment, Voice) and segment.text:
             return Text(f"[voice] {segment.text}")
         link = self._links.link(chat_key, segment.media) if self._links else ""
@@ -130,9 +131,9 @@ class MediaFitter:
     @staticmethod
     def _check(media: Media, limits: VoiceLimits) -> None:
         if limits.max_seconds is not None and media.seconds > limits.max_seconds:
-            raise MediaError(f"it takes {media.seconds:.0f} s, at most {limits.max_seconds:g}")
+            raise MediaError(f"it lasts {media.seconds:.0f} s: at most {limits.max_seconds:g}")
         if limits.max_bytes is not None and media.size > limits.max_bytes:
-            raise MediaError(f"it has {media.size} bytes, at most {limits.max_bytes}")
+            raise MediaError(f"it has {media.size} bytes: at most {limits.max_bytes}")
         if media.problem:
             raise MediaError(media.problem)
 

@@ -11,16 +11,17 @@ class MediaSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
-    """Largest received medium. The default is more than a platform lets a phone send as a picture
-    or voice."""
+    """Maximum size in bytes of a received medium. The default is more than a platform lets a phone
+    send as a picture or voice."""
 
     max_pixels: int = Field(default=36_000_000, gt=0)
-    """Largest picture, width times height. A decoded pixel takes 4 bytes: 144 MB with this value.
-    """
+    """Maximum number of pixels of a picture, width times height. A decoded pixel takes 4 bytes: 144
+    MB with this value."""
 
     sent_bytes: int = Field(default=512 * 1024 * 1024, gt=0)
-    """Largest file that is sent. If the platform's own limit is lower, a larger file is sent as a
-    link or in pieces. NapCat and LLBot accept files of this size in pieces."""
+    """Maximum size in bytes of a file that is sent. If the platform's own limit is lower, a file
+    above the platform's limit is sent as a link or in pieces. NapCat and LLBot accept files of this
+    size in pieces."""
 
     link_address: str = Field(default="", pattern=r"^(https?://[^\s?#]+)?$")
     """The public address of this bot's web server (``https://bot.example.org``), for links to files

@@ -102,8 +102,9 @@ class MediaStore:
         return await self._keep(chat_key, data, name, expect, url=url)
 
     async def keep_file(self, chat_key: ChatKey, media: Media) -> Media:
-        """Copy an outgoing file of this machine into the store, so that a delayed send and the web
-        page still find the file. The path must come from a trusted source."""
+        """Copy an outgoing file of this machine into the store, so that the file still exists when
+        its message is sent later or the web page shows it. The path must come from a trusted
+        source."""
         path = Path(media.path)
         if self._inside(chat_key, media.path) is not None:
             return media

@@ -67,7 +67,7 @@ class OutboxAdmin:
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
         """Drop a message that is ``pending``, ``unknown`` or ``rejected``. The message is never
-        sent and no longer listed by default. Raises `CannotDo` and `StoreError`."""
+        sent, and it is no longer listed by default. Raises `CannotDo` and `StoreError`."""
         receipt = Receipt(state=DeliveryState.DROPPED, reason="dropped by the operator")
         if (held := self._queues.find_parked(delivery_id)) is not None:
             queue, entry = held

@@ -1,9 +1,10 @@
-"""Queues the sends of each chat. They run one at a time, in the order of the calls.
+"""Queues the sends of each chat. A send is one call of `Outbox.send`. Sends run one at a time, in
+the order of these calls.
 
-`KeyedQueue` does not fit here: it runs jobs in tasks of its own, and a send runs in its caller's
-task. So the caller gets the receipts, and its cancellation ends the send. `KeyedLimiter` does not
-fit either: it cannot reserve a place. A send reserves its place without an await, before its rows
-are committed, so that the rows and their next state share a commit.
+`KeyedQueue` cannot be used here, because it runs each job in a separate task. A send must run in
+its caller's task, so that the caller gets the receipts and can cancel the send. `KeyedLimiter`
+cannot be used either, because it cannot reserve a place. A send reserves its place without an
+await, before its rows are committed, so that the rows and their next state share a commit.
 """
 
 from collections import deque
@@ -82,7 +83,7 @@ class ChatQueue:
 
 
 class ChatQueues:
-    """The queues of all chats that have sends."""
+    """The queues of all chats to which messages are being sent or wait to be sent."""
 
     def __init__(self, settings: DeliverySettings) -> None:
         self._settings = settings

@@ -26,7 +26,7 @@ from nekro_core.delivery.outbound.split import Piece
 from nekro_core.store import DeliveryRow, Store, StoreError
 
 _LAST_WORDS_S = 5.0
-"""Maximum time in seconds in which a cancelled send stores its outcome."""
+"""Maximum time in seconds in which a cancelled `Outbox.send` stores its outcome."""
 _MOST_UNWRITTEN = 10_000
 """Maximum number of outcomes held in memory while the database cannot be written."""
 _KNOWN_IDS = 1000
@@ -82,9 +82,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue the rows of one send for the database. They are queued when this method returns.
-        Returns the calls, and an awaitable that ends when the rows are stored. A piece that cannot
-        be sent begins as ``rejected``."""
+        """Queue one row for each piece of a message, and its record, for the database. They are
+        queued when this method returns. Returns the calls, and an awaitable that ends when the rows
+        are stored. A piece that cannot be sent begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
@@ -206,8 +206,8 @@ class DeliveryLedger:
             self._activity.publish(Recorded(changed))
 
     async def abandon(self, entries: Sequence[OutgoingCall], reason: str) -> None:
-        """Set the outcomes of a stopped send: a call under way becomes ``unknown``, later calls
-        become ``dropped``."""
+        """Set the outcomes of a stopped `Outbox.send`: a call under way becomes ``unknown``, later
+        calls become ``dropped``."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
             for entry in entries:
                 if entry.receipt is None:
@@ -217,8 +217,8 @@ class DeliveryLedger:
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
         """Load the calls of an earlier process that have no outcome, in order. Calls that were
-        ``sending`` become ``unknown``. Of the ``unknown`` calls, those younger than ``young_s`` are
-        returned."""
+        ``sending`` become ``unknown``. Of the ``unknown`` calls, only those younger than
+        ``young_s`` are returned."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):
             reason = "the bot was stopped while it was sent; it may have arrived"

@@ -35,12 +35,12 @@ class Outbox:
     When entered, it resumes the unfinished calls of an earlier process. Calls that were under way
     become ``unknown``. Calls that were never made are sent in their old order as soon as the
     account is online, unless they are older than ``resend_for_s``. If the platform can be asked
-    (`SupportsConfirmation`), the outcome of an ``unknown`` call is found out: the call becomes
+    (`SupportsConfirmation`), it is asked for the outcome of each ``unknown`` call: the call becomes
     ``sent``, or the message certainly never arrived and is sent now, before all later messages of
     its chat. If the platform cannot be asked, the call stays ``unknown`` and is never repeated
     automatically.
 
-    ``adapters`` is read at each send, so adapters may be added later.
+    ``adapters`` is read each time a message is sent, so adapters may be added later.
     """
 
     def __init__(
@@ -103,9 +103,10 @@ class Outbox:
         Within a chat the calls keep their order, with one platform call at a time. After 30
         messages in a minute, further messages wait. A message is ``dropped`` if it would wait over
         a minute, or if 200 messages already wait. A message is ``pending`` while the account is
-        offline, or while the outcome of an earlier message is unknown. It is sent when this state
-        ends, unless that takes more than 10 minutes. If ``record`` is false, the message is left
-        out of the chat's history.
+        offline, or while the platform must be asked for the outcome of an earlier message. It is
+        sent when neither is the case any longer, unless that takes more than 10 minutes. These
+        numbers are the defaults of the settings. If ``record`` is false, the message is left out of
+        the chat's history.
 
         Raises `NothingToSend` and `TooManySends` (8 for each run): nothing was sent. Raises
         `StoreUnavailable`: earlier pieces may have been sent. If the caller is cancelled, a call

@@ -68,7 +68,7 @@ class PlatformCaller:
 
     async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """Make the platform call, and commit its state before and after it. Does nothing if no
-        adapter serves the chat; so a call of an earlier process waits until it is too old."""
+        adapter serves the chat: a call of an earlier process then waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return

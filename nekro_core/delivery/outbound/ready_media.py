@@ -1,4 +1,5 @@
-"""Stores outgoing media, so that a delayed send still finds them, and fits them to the platform."""
+"""Copies outgoing media into the media store, where they stay even if their message is sent later.
+Then fits the media to the limits of the platform."""
 
 import msgspec
 

@@ -42,7 +42,7 @@ class Piece:
 
 
 def split(segments: Iterable[Segment], capabilities: Capabilities) -> tuple[Piece, ...]:
-    """Split segments into pieces, in order. Segments without visible content give no piece.
+    """Split segments into pieces, in order. Segments without visible content are left out.
 
     A reply mark stays with the first piece that can carry it. If the platform has no mentions, they
     become text. If it has no reply marks, they are left out. Any other unsupported segment becomes

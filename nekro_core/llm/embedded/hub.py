@@ -50,7 +50,8 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
 
 
 async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
-    """Return hash and size of the file. The hub itself sends them, not its storage."""
+    """Return hash and size of the file. They are in the hub's own answer; the storage to which it
+    redirects does not send them."""
     for _ in range(_MAX_HOPS):
         answer = await client.head(address)
         digest = answer.headers.get("x-linked-etag", "").strip('"')

@@ -97,8 +97,8 @@ class EmbeddedModel:
         await self._server.ensure(self._file)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Load the weights. Then fill the slots with the given prompts: load each from a file of an
-        earlier start, or let the model read it.
+        """Load the weights. Then fill a slot with the cache of each prompt in ``likely``: load it
+        from a file that an earlier start saved, or let the model read the prompt.
 
         A request that arrives meanwhile interrupts the reading. When no request is being answered,
         the reading continues where it stopped.

@@ -17,7 +17,8 @@ from loguru import logger
 from nekro_core.llm.model import ChatRequest
 
 _KEPT = 6
-"""Most files on disk: the current and the previous prompt in three languages. Each has 30 MB."""
+"""Maximum number of files on disk: the current and the previous prompt in three languages. A file
+has 30 MB."""
 _ANSWER_S = 30.0
 _READABLE = 0o600
 

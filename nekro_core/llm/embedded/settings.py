@@ -21,7 +21,7 @@ class EmbeddedSettings(BaseModel):
     threads: int = Field(default=0, ge=0)
     """Number of threads that compute. 0 means the number of cores that this process may use."""
     context_tokens: int = Field(default=6144, ge=2048)
-    """Most tokens of prompt and reply together. 1,000 tokens need 36 MB of memory."""
+    """Maximum number of tokens of prompt and reply together. 1,000 tokens need 36 MB of memory."""
     start_s: float = Field(default=180.0, gt=0)
     """Time limit for loading the model."""
     idle_unload_s: int = Field(default=0, ge=0)

@@ -61,8 +61,8 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """The progress of a download in bytes. ``total`` is 0 if ``what`` is no download but a
-    message."""
+    """The progress of a download. ``what`` names it; ``done`` and ``total`` are bytes. If ``what``
+    is only a message about the downloads, ``total`` is 0."""
 
     what: str
     done: int = 0

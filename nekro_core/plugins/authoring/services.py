@@ -171,6 +171,9 @@ class VectorStore(Protocol):
     async def client(self) -> Any:
         """Get the client through which plugins use the store. All plugins share one client."""
 
+    def open_client(self) -> Any:
+        """The same, for a thread. Blocks while the client's code is imported."""
+
     async def forget(self, forgotten: PayloadRedactor) -> int:
         """Delete the points that are about a person, and remove the person from other points.
         Returns how many points were changed."""

@@ -112,7 +112,8 @@ async def test_an_init_that_blocks_is_interrupted(world: World, lines: list[str]
             tool = registry.tools_for(GROUP).resolve("g")
             assert tool is not None
             assert isinstance(await call_tool(tool, world.ctx()), ToolReturn | ToolCallFailed)
-    assert "plugin local/a has blocked the event loop" in lines[0]
+    # On a busy machine the watching thread finds the loop blocked only when it must interrupt it.
+    assert any(line.startswith("plugin local/a ") and "blocked the" in line for line in lines)
 
 
 @pytest.mark.parametrize("again", [False, True])
