@@ -1,4 +1,5 @@
-"""Hits and time of the tool search, compared with variants of it: is each of its parts needed?
+"""Hits and time of the tool search, compared with variants of the search: is each of its parts
+needed?
 
 A hit is counted as in docs/decisions/0028: the tool is among the first three results. The lexicon
 was improved with the misses of the fifth and the sixth set, but not with those of the seventh. BM25

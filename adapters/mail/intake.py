@@ -58,7 +58,8 @@ class MailIntake:
     async def take(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> bool:
         """Hand a mail to the host, and return True when it is stored. False if the mail is ignored.
 
-        If the store fails, it is tried again several times. Then its error is raised.
+        If the store fails, storing is tried again several times. If all tries fail, the error of
+        the store is raised.
         """
         if fetched.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False

@@ -22,7 +22,7 @@ from .rooms import Rooms
 WAIT_S = 30.0
 """Seconds for which the server holds a request open while there are no events."""
 GRACE_S = 15.0
-"""Seconds that an answer may take beyond `WAIT_S`. Then the connection counts as lost."""
+"""Seconds that an answer may take beyond `WAIT_S`. After that, the connection counts as lost."""
 FIRST_S = 150.0
 """Time limit for the first sync of a new account, in seconds. Its answer describes all rooms."""
 EVENTS = 50

@@ -36,7 +36,7 @@ TEXT_LENGTH = 7000
 mention, the event contains the text twice, and a character has up to 4 bytes."""
 DELIVERY_ID = "io.github.nekro_core.delivery"
 """The field of each event that holds its `Delivery.delivery_id`. `MatrixAdapter.confirm` searches
-for it."""
+for this id."""
 
 Content = dict[str, Any]
 Upload = Callable[[bytes, Media], Awaitable[str]]

@@ -43,8 +43,8 @@ SEND_S = 30.0
 """Time limit for sending a message, in seconds, unless ``API_TIMEOUT`` is set. When it is over, the
 outcome counts as unknown."""
 UPLOAD_S = 120.0
-"""Time limit for sending a file, in seconds. It is longer, because the implementation uploads the
-file to the platform before it answers."""
+"""Time limit for sending a file, in seconds. It is longer than for other messages, because the
+implementation uploads the file to the platform before it answers."""
 UPLOAD_BYTES_S = 500_000
 """Slowest expected upload of an implementation, in bytes per second. The time limit is extended by
 the time that a file needs at this speed."""

@@ -70,7 +70,7 @@ class ClientWire:
 
 
 class OneBotGateway(StockAdapter):
-    """Accepts, opens and holds the connections. It is made once, before the web server runs.
+    """Accepts, opens and holds the connections. It must be made once, before the web server runs.
     `OneBotV11Adapter` calls `open` and `shut`."""
 
     def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:

@@ -48,8 +48,8 @@ FILLING = 8
 """Maximum number of chats whose history is fetched at once. An account may be in hundreds of
 chats."""
 UNHEARD_S = 3600.0
-"""If an account is known, but no message of it is stored, its histories are read back for at most
-this many seconds."""
+"""If an account is known, but no message of it is stored, the histories of its chats are read back
+for at most this many seconds."""
 FILES_REMEMBERED = 64
 """Maximum number of files of recent messages that are remembered, each with its chat, person and
 name."""

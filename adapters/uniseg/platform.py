@@ -46,7 +46,8 @@ class Platform:
     nearest: Mapping[type, type] = {}
     """The medium types that the platform lacks, each with the type that is sent instead."""
     ids_of_chat: bool = False
-    """Whether two chats can have messages with the same id. Then ids are stored as ``id@chat``."""
+    """Whether two chats can have messages with the same id. If so, ids are stored as
+    ``id@chat``."""
     inline_bytes: int = 10 * 1024 * 1024
     """Maximum number of bytes of a medium that is sent."""
 

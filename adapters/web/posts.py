@@ -36,7 +36,7 @@ from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 NEAR = 50
 """Number of newest records that are searched first, because a message is nearly always there."""
 SEARCHED = 1000
-"""Number of newest records that are searched at most for an answered or repeated message."""
+"""A message that is answered or repeated is searched in at most this number of newest records."""
 
 
 class Post(BaseModel):

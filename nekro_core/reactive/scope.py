@@ -1,4 +1,5 @@
-"""A scope owns the cells and boxes that are made in it. When the scope ends, they end.
+"""A scope owns the cells and boxes that are made in it. When the scope ends, its cells and boxes
+end.
 
 ``async with scope(...):`` has a task group; leaving the block cancels its tasks and waits for their
 end. ``with scope():`` inside of another scope has no task group and uses the task group of the

@@ -41,8 +41,8 @@ from nekro_core.tools.outcome import (
 _LONGEST_S = 60.0
 """Time limit for one turn, in seconds, on a busy machine."""
 _BEGIN_S = 30.0
-"""Time limit until a turn begins, in seconds. If no turn has begun by then, a hook has probably
-consumed the message."""
+"""Time limit until a turn begins, in seconds. If no turn has begun after this time, a hook has
+probably consumed the message."""
 _LOOK_S = 0.05
 """Longest time until the timers notice that the test has set the clock, in seconds."""
 _QUIET_S = 0.5

@@ -186,7 +186,8 @@ def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tupl
     bare = [name for name in short_name_candidates(tool) if owners.get(name) is tool]
     dotted = dotted_name(tool)
     twins = [each for each in offered if dotted_name(each) == dotted]
-    # Two plugins may have the same module name. Then only the plugin's key makes the name unique.
+    # Two plugins may have the same module name. In this case, only the plugin's key makes the name
+    # unique.
     if len(twins) > 1:
         dotted = f"{tool.owner}.{tool.python_name}"
     return (*bare, dotted)

@@ -2,7 +2,7 @@
 changed, or none.
 
 A plugin is switched off while its files change, so that its code has ended before the files are
-replaced. This is done in the file of plugin switches, which a running bot reads.
+replaced. The switch is in the file of plugin switches, which a running bot reads.
 """
 
 import shutil

@@ -17,8 +17,8 @@ from nekro_core.plugins.host.switches import LIST_NAME, read_list
 from nekro_core.testing.link import link_plugin
 
 FOLDER = "tries"
-"""A folder in the data folder. It has one folder for each plugin that was run: the data folder of
-that plugin's bot."""
+"""A folder in the data folder. For each plugin that was run, it contains the data folder of that
+plugin's bot."""
 _LINK = re.compile(r"http://\S+\?token=\S+")
 _LOOK_S = 0.2
 

@@ -116,9 +116,9 @@ def mount_command(
 
     ``context`` is a `CommandExecutionContext`; the other parameters get the arguments that people
     type, see `Arg`. Without ``permission``, everybody may run the command. ``-`` and ``_`` in names
-    are the same. If two plugins use the same name, neither command runs under it until the operator
-    ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name`` always works. Problems with the
-    function are reported after the plugin has been loaded.
+    are the same. If two plugins use the same name, neither command runs under this name until the
+    operator ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name`` always works. Problems
+    with the function are reported after the plugin has been loaded.
 
     Args:
         plugin: The plugin. You call this as a method, so do not pass it.

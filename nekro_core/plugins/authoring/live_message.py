@@ -21,8 +21,8 @@ Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
 
 
 class ValueSnapshot(Protocol):
-    """A value at one moment, or the error that its computation raised. It is final if none of its
-    inputs is still being computed."""
+    """A value at one moment, or the error that its computation raised. The snapshot is final if
+    none of the value's inputs is still being computed."""
 
     @property
     def value(self) -> Any:

@@ -219,7 +219,7 @@ class AsyncTaskHandle:
             data: The value that `wait` returns.
 
         Returns:
-            False if the handle already has 64 other keys. The value is dropped then.
+            False if the handle already has 64 other keys; the value is dropped.
         """
         slot = self._slots.get(key)
         if slot is None:

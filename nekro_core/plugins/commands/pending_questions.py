@@ -114,8 +114,8 @@ class PendingQuestions:
         if len(self._open) >= MAX_PENDING:
             raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
-        # If the task is cancelled before its first step, its ``finally`` does not run. Then this
-        # undo step drops the question.
+        # If the task is cancelled before its first step, its ``finally`` does not run. In this
+        # case, the undo step drops the question.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:

@@ -15,8 +15,8 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
 
 _MOST_SETS = 64
-"""Maximum number of sets in the cache. It is bounded because a plugin may choose other tools at
-every call."""
+"""Maximum number of sets in the cache. The number is bounded because a plugin may choose other
+tools at every call."""
 
 
 class ToolSetCache:

@@ -13,8 +13,8 @@ description, and more in a description than in a parameter. There are five kinds
 A tool that matches every part of a query ranks before a tool that matches a single part well.
 
 If the similarity in meaning between the query and each tool is known, it is the score, and matching
-words add to it. A full match of words adds about as much as the difference between a tool with a
-different meaning and one with a similar meaning.
+words add to it. A full match of words adds about as much as the similarity differs between a tool
+with another meaning and a tool with a similar meaning.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """

@@ -25,7 +25,7 @@ from .calls import BotApi, BotApiRefused, Json
 POLL_S = 30
 """Seconds for which Telegram holds a request open while there are no updates."""
 LATE_S = 15.0
-"""Seconds that an answer may take beyond `POLL_S`. Then the connection counts as lost."""
+"""Seconds that an answer may take beyond `POLL_S`. After that, the connection counts as lost."""
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Seconds to wait after the first, second, ... failure in a row. The last value repeats."""
 BESIDE_S = 0.3
