@@ -34,8 +34,8 @@ _WARM = 1 / 3
 """The first part of the time, in which each chat has its first message. The verdict ignores this
 part."""
 _SHORTEST_MIN = 30.0
-"""A test of fewer minutes does not judge memory, because its first third is too short for each chat to
-have its first turn."""
+"""A test of fewer minutes does not judge memory: its first third is too short for each chat to have
+its first turn."""
 _MEMORY_NOISE = 0.02
 _MEMORY_NOISE_MIB = 3.0
 _QUEUE_NOISE = 25

@@ -51,7 +51,7 @@ HISTORY_S = 30.0
 message is answered as if the bot had been connected. The server states the age."""
 MEDIUM_S = 15.0
 """Time limit for downloading a medium, in seconds from the arrival of its message. The room's next
-messages wait for this medium, while their own media are already downloaded."""
+messages wait for this medium; meanwhile the download of their own media begins."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
 Accept = Callable[[ChatMessage], Awaitable[None]]

@@ -47,11 +47,11 @@ async def find_gaps(
     """Return the chats whose history must be read.
 
     ``known`` maps each chat to the time of its newest stored message. These chats come first,
-    sorted by their latest message, newest first. New chats follow. The history of a new chat is
-    read from `OVERLAP_S` before the newest message of all known chats on. If there is no known
-    chat, it is read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may
-    have lost the first messages. If the implementation lists recent contacts, chats without newer
-    messages are left out.
+    sorted by this time, newest first. New chats follow. The history of a new chat is read from
+    `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, it is
+    read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may have lost
+    the first messages. If the implementation lists recent contacts, chats without newer messages
+    are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)

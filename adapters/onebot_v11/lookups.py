@@ -26,8 +26,8 @@ LOOKUP_S = 5.0
 """Time limit for one call to the implementation, in seconds."""
 MESSAGE_S = 15.0
 """Time limit for all lookups of a message, in seconds from its arrival. Media that are not fetched
-by then are marked as missing. The chat's next messages wait for this message, while their own media
-are already fetched."""
+by then are marked as missing. The chat's next messages wait for this message; meanwhile fetching
+their own media begins."""
 HISTORY_S = 30.0
 """Time limit, in seconds, for all lookups of one chat's missed messages together."""
 AT_ONCE = 4

@@ -37,8 +37,8 @@ from .values import account_message_id
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 15.0
 """Time limit for all media of a message, in seconds from its arrival. Media that are not fetched by
-then are marked as missing. The chat's next messages wait for this message, while their own media
-are already fetched."""
+then are marked as missing. The chat's next messages wait for this message; meanwhile fetching their
+own media begins."""
 AT_ONCE = 4
 """Maximum number of media of one message that use the chat's download slots at once. So the media
 of the chat's next messages can be fetched while a message with twenty media is not done."""

@@ -34,9 +34,9 @@ class LoginAttempts:
 
     A right token is accepted even after many wrong ones: otherwise a stranger could lock the owner
     out. So this limit does not protect against guessing. It only reduces load and log lines. The
-    length of the secrets protects: the access token that the bot makes and a session's signature
-    have 256 random bits, and a link's token has 192. A million tries a second for a year are 2**45
-    tries.
+    length of the secrets protects against guessing: the access token that the bot makes and a
+    session's signature have 256 random bits, and a link's token has 192. A million tries a second
+    for a year are 2**45 tries.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -21,7 +21,7 @@ HEARTBEAT_S = 15.0
 PAGE_SIZE = 200
 """Records in one read of the store while a stream sends older records."""
 REMEMBERED = 1000
-"""Maximum number of records of which the stream remembers the state in which it sent them. A record
+"""For at most this many records, the stream remembers the state in which it sent them. A record
 whose state has not changed is not sent again."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

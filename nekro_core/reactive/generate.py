@@ -96,7 +96,8 @@ def generate_text(
     calls no tool. The cell stores the last 16 answers (`REMEMBERED`): a request whose answer is
     stored does not ask the model again. The cell fails with `ReactiveError` if the scope has no
     model, if there are tools and the model cannot call functions, or if a reply was cut at
-    ``max_tokens``. It fails with `LoopTooLong` after ``steps`` replies, and with `ModelError`.
+    ``max_tokens``. It fails with `LoopTooLong` after ``steps`` replies, and with `ModelError` if a
+    request to the model fails.
 
     Args:
         prompt: What to ask.

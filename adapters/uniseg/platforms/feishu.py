@@ -147,7 +147,7 @@ class Feishu(Platform):
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Whether the error's text has a status of refusal: 4xx without 429. The stock adapter
+        """Whether the error's text has a status of refusal: 4xx except 429. The stock adapter
         raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 

@@ -46,7 +46,7 @@ class PluginOwner:
 
     ``item`` is the place, for example ``local/weather``. Tasks that were started during a plugin's
     call hold this object until they end. So it must not refer to a plugin object or its modules:
-    they could not be freed after a reload.
+    otherwise these could not be freed after a reload.
     """
 
     item: str

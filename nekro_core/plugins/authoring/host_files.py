@@ -176,8 +176,8 @@ class HostFiles:
         """Get the plugin's own file on the host that a text names; None if it names none.
 
         Files of the chat's folders are always allowed. Otherwise, a text that is part of the call's
-        arguments names no file. Because a plugin may join its folder with a name that the model
-        chose, only these other files are allowed: the plugin's data and package without
+        arguments names no file. A plugin may join its folder with a name that the model chose, so
+        not every other file is allowed. The allowed ones are the plugin's data and package without
         configuration and databases, and files that the bot made below the temporary folder during
         this call.
         """

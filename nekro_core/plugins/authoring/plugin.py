@@ -29,8 +29,8 @@ from nekro_core.tools.tool import Tool, Visibility
 
 
 class PluginStore:
-    """Stores texts of a plugin by chat, person and key. An empty chat or person means a text that
-    belongs to no particular one.
+    """Stores texts of a plugin by chat, person and key. An empty chat or person means that the text
+    belongs to no particular chat or person.
 
     Args:
         keeper: Stores the texts in the database.

@@ -54,8 +54,9 @@ class ActivePlugins:
         return self._services
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
-        """Offer tools that belong to no plugin, such as an MCP server's, in all chats. They replace
-        the tools that the same ``owner`` offered before. The returned function withdraws them."""
+        """Offer tools that belong to no plugin, such as the tools of an MCP server, in all chats.
+        They replace the tools that the same ``owner`` offered before. The returned function
+        withdraws them."""
         return self._sets.offer(owner, tools)
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:

@@ -21,7 +21,7 @@ Call the plugin's code inside ``with plugin.acting():``, or with
 `nekro_core.plugins.host.hooks.hook_result`, which also limits its time and logs its errors. When a
 plugin is disabled or reloaded, or the bot ends, its tasks are ended, its undo steps run in reverse
 order, and its modules are removed from ``sys.modules``. After that, keep no reference to the plugin
-object or anything of its modules: a test counts the remaining objects.
+object or to anything in its modules: a test counts the remaining objects.
 
 """
 

@@ -324,7 +324,7 @@ def _extend(limit: anyio.CancelScope, seconds: float) -> None:
 
 def _interrupt(thread: threading.Thread) -> None:
     """End a thread at its next line of Python, because an endless loop would use a processor for
-    ever. A thread that is blocked in C code is not ended; it uses no processor."""
+    ever. A thread that waits in C code is not ended; while it waits, it uses no processor."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )

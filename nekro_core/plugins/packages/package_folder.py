@@ -108,7 +108,7 @@ class PackageFolder:
         """Install the packages that a plugin needs, together with those that the other plugins
         need. The requirements of the plugins in ``gone`` are dropped.
 
-        ``needs`` replaces the plugin's earlier requirements; with ``more``, they are added to them.
+        ``needs`` replaces the plugin's earlier requirements or, with ``more``, is added to them.
         Returns the new and changed packages with their versions. Raises `PackagesRefused`, whose
         message names both sides of a conflict; after this error, nothing was changed.
         """

@@ -28,7 +28,7 @@ def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINE
     """Make a line ``name: brief`` for each tool. The name is the one in the model's code.
 
     A tool gets no line if its name is too long or if there are already ``limit`` lines. For these
-    tools, a line for each plugin says how many more it has. A search still finds them.
+    tools, a line for each plugin says how many of them it has. A search still finds them.
     """
     lines: list[str] = []
     more: Counter[str] = Counter()
