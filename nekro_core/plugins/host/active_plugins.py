@@ -106,6 +106,10 @@ class ActivePlugins:
         persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given
 
+    def has_message_hooks(self, ctx: AgentCtx) -> bool:
+        """Whether a plugin of this chat has a message hook."""
+        return any(plugin.on_user_message_method for plugin in self._plugins_of(ctx))
+
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Call the message hooks one after another and merge their signals. A hook that fails or
         exceeds its time limit counts as `MsgSignal.CONTINUE`."""
