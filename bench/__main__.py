@@ -1,7 +1,8 @@
 """``python -m bench [ROOM ...]``: measure, print, and say which figures miss their target.
 
-Each module of this folder with ``async def figures()`` measures one room. These are no tests: on a
-busy machine a figure may miss its target although nothing is wrong.
+Each module of this folder with ``async def figures()`` measures one part of the bot, and ROOM is
+the name of such a module. These are not tests: on a busy machine a figure may miss its target
+although nothing is wrong.
 """
 
 import importlib
@@ -17,7 +18,8 @@ from bench.figure import Figure, table
 
 
 def main(rooms: list[str]) -> int:
-    """Measure the named rooms, or all. Returns 0 if every target was reached."""
+    """Measure with the named modules, or with all of them. Returns 0 if every target was
+    reached."""
     known = [
         info.name
         for info in pkgutil.iter_modules(bench.__path__)

@@ -125,7 +125,8 @@ async def _bot(
 async def _rounds(
     peer: OneBotPeer, mind: TimedModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
-    """Ask a question in each group: milliseconds to prompt and send, without the first group."""
+    """Ask a question in each group. Returns the milliseconds to each prompt, and those to each
+    send; the first group is left out."""
     to_prompt, to_wire = [], []
     for number, group in enumerate(groups):
         mind.again()

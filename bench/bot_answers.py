@@ -22,7 +22,7 @@ NEW_CHATS = 30
 STARTS = 5
 PAUSE_S = 0.15
 REST_S = 5.0
-"""Seconds after the start by which the web page has been made, too."""
+"""Seconds after the start by which the web page has been made."""
 TOKEN = "bench-token"
 
 
@@ -86,7 +86,8 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
 async def _rounds(
     peer: OneBotPeer, mind: TimedAnswerModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
-    """Ask a question in each group: milliseconds to prompt and reply, without the first group."""
+    """Ask a question in each group. Returns the milliseconds to each prompt, and those to each
+    reply; the first group is left out."""
     found = []
     for group in groups:
         found.append(await _ask(peer, mind, group))

@@ -22,7 +22,7 @@ _TIMES = 10
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this room; none if there is no engine."""
+    """All figures of boxes in containers; none if there is no engine."""
     try:
         async with find_or_start_engine() as host, anyio.create_task_group() as tasks:
             backend = DockerBackend(SandboxSettings(docker_host=host), tasks)

@@ -26,7 +26,8 @@ from tests.peers.scripted_model import Answer as Said
 from tests.peers.scripted_model import Asked, ScriptedModelServer
 
 BOXES = 40
-"""Boxes with one run each. Fewer would share the interpreter's pages among too few processes."""
+"""Number of boxes, with one run each. They share the interpreter's pages, and with fewer boxes the
+share of each would be too large."""
 REST_S = 1.0
 """Seconds after a run's end by which a box must have released memory."""
 SETTLED_S = 3.0
@@ -43,7 +44,8 @@ async def of_boxes(
     fork: tuple[str, float],
     long_rest_s: float,
 ) -> list[Figure]:
-    """Memory and next run of used boxes, one second after their run and after a long rest."""
+    """Measure used boxes one second after their run, and again after a long rest: their memory, and
+    the time to the first call of their next run."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)

@@ -44,7 +44,7 @@ _REST_S = 5.0
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this room."""
+    """All figures of boxes."""
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(rest_seconds=_REST_S), tasks)
         try:

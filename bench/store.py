@@ -35,7 +35,8 @@ _LATENCIES = 300
 
 
 async def figures() -> list[Figure]:
-    """The rate of storing under load, and the latency of a single message and a single send."""
+    """The rate of storing under load, and the latencies of storing one message and of sending
+    one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.sqlite3"
         async with Store.open(f"sqlite://{path}") as store:

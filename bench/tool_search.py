@@ -1,13 +1,14 @@
-"""Hits and time of the tool search, compared with variants of it: is each of its parts needed?
+"""Hits and time of the tool search, compared with variants of the search: is each of its parts
+needed?
 
-A hit is counted as in decision 0028: the tool is among the first three results. The lexicon was
-improved with the misses of the fifth and the sixth set, but not with those of the seventh. BM25 is
-the textbook formula over the same stems, character pairs and letter triples, without the lexicon.
-It is combined with the encoder in two ways: its score, divided by the score of the rarest possible
-word, is added to the similarity; or the two are fused by reciprocal ranks.
+A hit is counted as in docs/decisions/0028: the tool is among the first three results. The lexicon
+was improved with the misses of the fifth and the sixth set, but not with those of the seventh. BM25
+is the textbook formula over the same stems, character pairs and letter triples, without the
+lexicon. It is combined with the encoder in two ways: its score, divided by the score of the rarest
+possible word, is added to the similarity; or the two are fused by reciprocal ranks.
 
 Source: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
-rank learning methods" (2009), for its 60.
+rank learning methods" (2009), for the constant 60.
 """
 
 import math
@@ -33,7 +34,8 @@ from tests.tools.discovery.searches import Search, known_tools, searches, search
 _SETS = {"5": "_fifth", "6": "_sixth", "7": "_seventh"}
 _RANKS = 60
 _SHARE = 0.08
-"""The weight of BM25. Of 0.02 to 0.2 it was best on the first four sets and the tuning file."""
+"""The weight of BM25. Among weights from 0.02 to 0.2, this one was best on the first four sets and
+the tuning file."""
 
 Scores = Sequence[float]
 
@@ -108,7 +110,7 @@ class _BM25:
         self._lengths = [sum(text.values()) for text in self._texts]
         self._mean = sum(self._lengths) / len(tools)
         self.most = 2.2 * math.log(1 + (len(tools) + 0.5) / 1.5)
-        """The score of a word that only one tool has, many times."""
+        """The score of a word that only one tool has, if that tool has it many times."""
 
     def scores(self, query: str) -> list[float]:
         """The score of each tool."""

@@ -27,9 +27,11 @@ Json = Mapping[str, Any]
 CALL_S = 30.0
 CONNECT_S = 10.0
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Most bytes of an answer. The first sync of an account in 1,000 rooms has about 10 MB."""
+"""Maximum number of bytes of an answer. The first sync of an account in 1,000 rooms has about 10
+MB."""
 MEDIUM_BYTES = 100 * 1024 * 1024
-"""Most bytes of a downloaded medium. The bot's settings limit separately what is stored."""
+"""Maximum number of bytes of a downloaded medium. The bot's settings limit separately what is
+stored."""
 
 
 class HomeserverError(Exception):
@@ -66,8 +68,8 @@ class HomeserverOutcomeUnknown(HomeserverError):
 
 
 CONNECTIONS = 32
-"""Most connections at once. Downloads of media use at most half of them, so that messages do not
-wait for slow media of other servers."""
+"""Maximum number of connections at once. Downloads of media use at most half of them, so that
+messages do not wait for slow media of other servers."""
 
 
 class Homeserver:

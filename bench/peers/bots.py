@@ -67,7 +67,8 @@ class Bot(ABC):
         """Write the settings into the folder. It may start and end the bot for that."""
 
     async def prepare(self, folder: Path, model_url: str) -> None:
-        """Configure the bot and have it make its database, so that it starts like an old one."""
+        """Configure the bot and have it make its database, so that it later starts like a bot that
+        has run before."""
         await anyio.Path(folder).mkdir(parents=True)
         self.folder, self.model_url = folder, model_url
         await self.configure()

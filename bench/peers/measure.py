@@ -26,7 +26,7 @@ FILLED = (1_000, 100)
 """How many messages are sent before memory is measured, and to how many groups. Each group gets
 one at a time."""
 AT_KILL = 200
-"""How many questions are asked around a kill, each in its own group."""
+"""How many questions are asked before and after a kill together, each in its own group."""
 KILL_AFTER_S = 1.0
 SAID_EVERY_S = 0.01
 MODEL_S = 0.2

@@ -288,9 +288,9 @@ SOURCE = ("__init__.py", plugin_source("cup", "shake"))
         ([SOURCE, ("a\x01b.py", "")], "leads out"),
         ([SOURCE, (link("link"), "/etc/passwd")], "is a link"),
         ([SOURCE, ("a.py", ""), ("A.py", "")], "two files are called"),
-        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files want|cannot be unpacked"),
-        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "packed in an unusual way"),
-        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "packed in an unusual way"),
+        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files have the path|cannot be unpacked"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "unsupported compression method"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "unsupported compression method"),
         ([("folder/", "")], "there is no file in it"),
         ([("readme.txt", "")], "no plugin in it"),
         ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
@@ -376,7 +376,7 @@ def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(
     with pytest.raises(SourceRefused, match=r"several plugins in it \(a, b\)"):
         operator.install(tmp_path / "two")
     (cup / "link").symlink_to("/etc/passwd")
-    with pytest.raises(FilesRefused, match="a link; a plugin brings its files themselves"):
+    with pytest.raises(FilesRefused, match="a link; a plugin must contain the file itself"):
         operator.install(cup)
 
 
