@@ -228,7 +228,8 @@ async def test_kitchen_with_native_functions(tmp_path: Path) -> None:
         parameters = recipe["parameters"]
         assert parameters["required"] == ["ingredient"]
         assert parameters["properties"]["max_minutes"]["default"] == 60
-        assert json.loads(whole.prompts(group)[1].results[0])["count"] == 2
+        [result] = whole.prompts(group)[1].results
+        assert json.loads(result.removeprefix("> "))["count"] == 2, "results are quoted"
 
 
 # ── chart_painter ───────────────────────────────────────────────────────────────────────────────
