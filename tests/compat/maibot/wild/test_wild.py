@@ -37,6 +37,8 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[4]
 PLUGINS = Path(__file__).parent / "plugins"
 NAMES = sorted(folder.name for folder in PLUGINS.iterdir() if folder.is_dir())
+OLDER = "flower_signin"
+"""Its manifest ends at version 1.0.0 of the host. The documentation has it refused."""
 SIGNS = "乾坤屯蒙需讼师比"
 
 
@@ -125,18 +127,26 @@ async def says(whole: WholeBot, group: int, user: int, what: Any, count: int = 1
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_check_refuses_none_of_them(tmp_path: Path, name: str) -> None:
+async def test_check_refuses_only_the_one_for_an_older_host(tmp_path: Path, name: str) -> None:
     plugin = put(tmp_path, name)
     command = [sys.executable, "-m", "nekro_core", "plugin", "check", str(plugin)]
     done = await anyio.run_process(command, cwd=ROOT, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr).decode()
+    said = (done.stdout + done.stderr).decode()
+    if name == OLDER:
+        assert "host_application" in said, (
+            "it is for an older host, as the documentation defines it"
+        )
+        assert "1.0.0" in said
+        assert done.returncode != 0
+    else:
+        assert done.returncode == 0, said
 
 
-async def test_all_ten_live_in_one_bot(tmp_path: Path) -> None:
+async def test_all_live_in_one_bot(tmp_path: Path) -> None:
     async with bot_with(tmp_path, *NAMES) as whole:
         for line in (
             "碗碗厨房开张，共 4 道菜",
-            "[签到送花] 已加载",
+            "_manifest.json: host_application: wants 1.0.0 to 1.0.0",
             "夜猫子管家已加载",
             "line bridge listens on port",
             "NapCat API",
@@ -284,8 +294,28 @@ async def test_chart_is_sent_to_the_group(tmp_path: Path) -> None:
 # ── flower_signin ───────────────────────────────────────────────────────────────────────────────
 
 
+def flowers(folder: Path, *edits: tuple[str, str, str]) -> None:
+    """The plugin as an operator has it who has raised the host's version, and edited more."""
+    plugin = put(folder, OLDER)
+    for file, old, new in (("_manifest.json", '"max_version": "1.0.0"', RAISED), *edits):
+        text = (plugin / file).read_text("utf-8")
+        assert old in text
+        (plugin / file).write_text(text.replace(old, new), "utf-8")
+
+
+RAISED = '"max_version": "1.99.99"'
+BY_FOLDER = "from plugins.flower_signin.storage import"
+
+
+async def test_flowers_find_their_module_as_plugins_folder(tmp_path: Path) -> None:
+    flowers(tmp_path)
+    async with bot_with(tmp_path) as whole:
+        await whole.logged("[签到送花] 已加载，0 个群", 20)
+
+
 async def test_flowers_are_got_and_given(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "flower_signin") as whole:
+    flowers(tmp_path, ("plugin.py", BY_FOLDER, "from .storage import"))
+    async with bot_with(tmp_path) as whole:
         await whole.logged("[签到送花] 已加载，0 个群", 20)
         group = whole.group()
         [told] = await says(whole, group, 10001, "/签到")
