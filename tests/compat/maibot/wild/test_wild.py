@@ -231,6 +231,16 @@ async def test_kitchen_switches_a_tool_by_command(kitchen: WholeBot) -> None:
     assert "向配置好的店家下一张外卖小票" not in text_of(kitchen.prompts(group)[-1])
 
 
+async def test_kitchen_hears_of_a_new_configuration(kitchen: WholeBot) -> None:
+    await kitchen.logged("碗碗厨房开张")
+    file = kitchen.bot.data / "plugins" / "kitchen_helper" / "config.toml"
+    changed = file.read_text("utf-8").replace("enabled = false", "enabled = true")
+    file.write_text(changed.replace("巷口面馆", "街角粉店"), "utf-8")
+    await kitchen.logged("外卖工具已启用")
+    group = kitchen.group(fence("order_takeaway(dish='米粉')"))
+    assert await kitchen.ask(group, "来碗粉") == ["🧾 街角粉店：米粉 ×1"]
+
+
 async def test_kitchen_with_native_functions(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "kitchen_helper", NEKRO_AGENT__MODE="tools") as whole:
         group = whole.group(
@@ -444,6 +454,12 @@ async def test_bridge_talks_in_private(bridge: tuple[WholeBot, Line]) -> None:
     assert "Alice" in text_of(asked[0])
 
 
+async def test_bridge_is_told_whom_it_answers(bridge: tuple[WholeBot, Line]) -> None:
+    _, line = bridge
+    await line.send(**{"from": "alice", "name": "Alice", "text": "hi"})
+    assert (await line.read())["to"] == "alice", "platform_io_target_user_id comes back"
+
+
 async def test_bridge_talks_in_rooms(bridge: tuple[WholeBot, Line]) -> None:
     whole, line = bridge
     await line.send(**{"from": "bob", "name": "Bob", "room": "kitchen", "text": "hello there"})
@@ -547,6 +563,17 @@ async def test_ledger_keeps_rows(ledger: WholeBot) -> None:
     assert await says(ledger, group, 10002, "/账单") == ["一笔账都没有"]
     assert await says(ledger, group, 10001, "/改账 打车 出租") == ["现在有 1 笔叫「出租」"]
     assert await says(ledger, group, 10001, "/清账") == ["清掉 2 笔，剩 0 笔，已存档"]
+
+
+async def test_ledger_books_once_over_a_restart(tmp_path: Path) -> None:
+    async with bot_with(tmp_path, "pocket_ledger") as whole:
+        group = whole.group()
+        await says(whole, group, 10001, "记账 奶茶 18.5")
+    async with bot_with(tmp_path) as whole:
+        await whole.logged("口袋账本已加载，共有 1 笔账", 20)
+        await whole.others_are_served()
+        await anyio.sleep(1)
+        assert whole.said(group) == [], "nobody has said anything since"
 
 
 async def test_ledger_tells_who_asks(ledger: WholeBot) -> None:
