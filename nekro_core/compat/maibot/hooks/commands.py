@@ -145,15 +145,21 @@ class MaiBotCommands:
         self._is_operator = is_operator
 
     async def run(
-        self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
+        self,
+        match: CommandMatch,
+        ctx: AgentCtx,
+        text: str,
+        message: Mapping[str, Any],
+        change: Callable[[Any], None],
     ) -> CommandReply:
-        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result."""
+        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result.
+        ``change`` is called with the message that the hooks before the command return."""
         over = anyio.Event()
         replies: list[CommandReply] = []
 
         async def run() -> None:
             try:
-                replies.append(await self._call(match, ctx, text, message))
+                replies.append(await self._call(match, ctx, text, message, change))
             finally:
                 over.set()
 
@@ -163,7 +169,12 @@ class MaiBotCommands:
         return replies[0] if replies else CommandReply(False, "", stops=True)
 
     async def _call(
-        self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
+        self,
+        match: CommandMatch,
+        ctx: AgentCtx,
+        text: str,
+        message: Mapping[str, Any],
+        change: Callable[[Any], None],
     ) -> CommandReply:
         plugin, component = match.plugin, match.component
         operator = self._is_operator(ctx.chat, ctx.from_user_id)
@@ -183,6 +194,7 @@ class MaiBotCommands:
         before = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
         if before.aborted:
             return CommandReply(False, "", stops=True)
+        change(before.kwargs.get("message"))
         groups = before.kwargs.get("matched_groups")
         own = ctx.called_for(plugin.native.key)
         group = ctx.chat.kind is not ChatKind.PRIVATE

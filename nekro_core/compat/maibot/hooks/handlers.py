@@ -53,6 +53,7 @@ EVENTS: Mapping[str, str] = {
 }
 
 _MESSAGE_HOOK = "chat.receive.after_process"
+_STOPS = ("blocked", "intercept", "intercepted")
 _ORDER = {"early": 0, "normal": 1, "late": 2}
 DEFAULT_S = 8.0
 """Time limit of a handler that sets no limit, in seconds. It is short, because a message waits for
@@ -285,8 +286,7 @@ def _event_answer(value: Any) -> tuple[Mapping[str, Any] | None, bool]:
         changed = value.get("modified_message", value.get("message"))
         ended = value.get("continue_processing", value.get("continue", True)) is False
         ended = ended or str(value.get("action", "")).lower() == "abort"
-        ended = ended or any(value.get(key) is True for key in ("blocked", "intercepted"))
-        return _dict(changed), ended or bool(value.get("intercept"))
+        return _dict(changed), ended or any(value.get(key) for key in _STOPS)
     return None, False
 
 

@@ -19,7 +19,6 @@ from nekro_core.compat.maibot.formats.prompt_messages import (
     function_dicts,
 )
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
-from nekro_core.compat.maibot.hooks.inbound import ChangedMessages
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins
 from nekro_core.llm.model import (
     ChatModel,
@@ -48,18 +47,12 @@ class HookedModel:
     """
 
     def __init__(
-        self,
-        model: ChatModel,
-        bot: BotView,
-        hooks: HookRunner,
-        plugins: LoadedPlugins,
-        changed: ChangedMessages,
+        self, model: ChatModel, bot: BotView, hooks: HookRunner, plugins: LoadedPlugins
     ) -> None:
         self._model = model
         self._bot = bot
         self._hooks = hooks
         self._plugins = plugins
-        self._changed = changed
 
     @property
     def profile(self) -> ModelProfile:
@@ -68,12 +61,7 @@ class HookedModel:
 
     def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         """See `ChatModel`."""
-        if not request.chat:
-            return self._model.stream(request)
-        if self._changed.any(request.chat):
-            messages = self._changed.in_prompt(request.chat, request.messages)
-            request = replace(request, messages=messages)
-        if not self._hooks.any(*_BEFORE, *_AFTER):
+        if not request.chat or not self._hooks.any(*_BEFORE, *_AFTER):
             return self._model.stream(request)
         return self._hooked(request)
 

@@ -1,79 +1,27 @@
 """Runs hooks, events and commands for a received message, in the same order as MaiBot."""
 
-import re
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from nekro_core.chat import ChatMessage
+from loguru import logger
+
+from nekro_core.chat import Author, ChatMessage, Record, Segments
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.formats.message_text import leading_call
+from nekro_core.compat.maibot.formats.message_text import leading_call, message_text
 from nekro_core.compat.maibot.formats.messages import event_message_of
+from nekro_core.compat.maibot.formats.received_changes import rewritten
 from nekro_core.compat.maibot.hooks.commands import MaiBotCommands, find
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
-from nekro_core.llm.model import Part, PromptMessage, TextPart
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 
 _BEFORE_HOOK, _BEFORE_EVENT = "chat.receive.before_process", "on_message_pre_process"
 _AFTER_HOOK, _MESSAGE_EVENT = "chat.receive.after_process", "on_message"
-_MOST_CHANGED = 200
-
-
-class ChangedMessages:
-    """The texts of messages that plugins have changed. The database has the original texts, so the
-    changed texts are put into the prompts."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
-
-    def put(self, stream_id: str, message_id: str, original: str, text: str) -> None:
-        """Store the changed text of a message. If there are more than 200 texts, the oldest text is
-        dropped."""
-        self._texts[stream_id, message_id] = original, text
-        while len(self._texts) > _MOST_CHANGED:
-            self._texts.popitem(last=False)
-
-    def any(self, stream_id: str) -> bool:
-        """Whether a message of a chat was changed."""
-        return any(stream == stream_id for stream, _ in self._texts)
-
-    def prompt_lines(self, stream_id: str) -> str:
-        """The last 10 changed texts of a chat, as lines for its prompt."""
-        lines = [
-            f"Message {number} is to be read as: {text}"
-            for (stream, number), (_, text) in self._texts.items()
-            if stream == stream_id
-        ]
-        return "\n".join(lines[-10:])
-
-    def in_prompt(
-        self, stream_id: str, messages: Sequence[PromptMessage]
-    ) -> tuple[PromptMessage, ...]:
-        """Replace the original texts by the changed texts where a prompt quotes the messages of a
-        chat: in lines that begin with ``>``."""
-        changes = [both for (stream, _), both in self._texts.items() if stream == stream_id]
-        return tuple(replace(each, parts=_changed_parts(each, changes)) for each in messages)
-
-
-def _changed_parts(message: PromptMessage, changes: list[tuple[str, str]]) -> tuple[Part, ...]:
-    if message.role != "user":
-        return message.parts
-    return tuple(
-        TextPart(_with_changes(part.text, changes)) if isinstance(part, TextPart) else part
-        for part in message.parts
-    )
-
-
-def _with_changes(text: str, changes: list[tuple[str, str]]) -> str:
-    for original, changed in changes:
-        quoted, wanted = original.replace("\n", "\n> "), changed.replace("\n", "\n> ")
-        if quoted and quoted in text:
-            pattern = re.compile(rf"^(> (?:@\S+ )*){re.escape(quoted)}$", re.MULTILINE)
-            text = pattern.sub("\\g<1>" + wanted.replace("\\", "\\\\"), text)
-    return text
+_TRIES = 3
+_LOOKED_THROUGH = 50
+"""How many of the newest records are searched for a message without an id."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -89,28 +37,34 @@ class InboundMessages:
     plugins: LoadedPlugins
     hooks: HookRunner
     commands: MaiBotCommands
-    changed: ChangedMessages = field(default_factory=ChangedMessages)
 
     def mount(self, plugin: MaiBotPlugin) -> None:
-        """Mount the method for received messages and the method for the prompt on a plugin."""
+        """Mount the method for received messages on a plugin."""
 
         async def on_message(ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
             first = self.plugins.is_first(plugin)
             return await self.receive(ctx, message) if first else None
 
-        async def prompt(ctx: AgentCtx) -> str:
-            first = self.plugins.is_first(plugin)
-            return self.changed.prompt_lines(ctx.chat_key) if first else ""
-
         plugin.native.mount_on_user_message()(on_message)
-        plugin.native.prompt_inject_method = prompt
 
     async def receive(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal | None:
         """Run the hooks, events and commands of all plugins for a message. Returns a signal if the
-        message must not wake the bot, or must also be hidden from the model; None otherwise."""
-        hooks = self.hooks
+        message must not wake the bot, or must also be hidden from the model; None otherwise.
+
+        If a handler changes the text, the changed text is stored in place of the original before
+        this returns, so no prompt and no search shows the original.
+        """
         await self.bot.learn_group_name(message.chat_key)
         seen = _SeenMessage(self.bot.message(message), message)
+        signal = await self._process(ctx, message, seen)
+        if seen.changed and signal is not MsgSignal.BLOCK_ALL:
+            await self._store(message, seen)
+        return signal
+
+    async def _process(
+        self, ctx: AgentCtx, message: ChatMessage, seen: "_SeenMessage"
+    ) -> MsgSignal | None:
+        hooks = self.hooks
         for hook, event in ((_BEFORE_HOOK, _BEFORE_EVENT), (_AFTER_HOOK, "")):
             if not hooks.any(hook, event):
                 continue
@@ -118,6 +72,7 @@ class InboundMessages:
             if done.aborted:
                 return MsgSignal.BLOCK_ALL
             seen.change(done.kwargs.get("message"))
+            # The model of MaiBot never sees a message that the handler of an event has stopped.
             if event and await self._event_ends(event, seen, ctx):
                 return MsgSignal.BLOCK_ALL
         signal = None
@@ -126,8 +81,6 @@ class InboundMessages:
         # A message that a command has handled is no event, so that it is not answered twice.
         if signal is None and await self._event_ends(_MESSAGE_EVENT, seen, ctx):
             signal = MsgSignal.BLOCK_ALL
-        if seen.changed:
-            self.changed.put(ctx.chat_key, message.message_id, seen.original, seen.text)
         return signal
 
     async def _event_ends(self, event: str, seen: "_SeenMessage", ctx: AgentCtx) -> bool:
@@ -139,11 +92,33 @@ class InboundMessages:
             seen.change(done.kwargs.get("message"))
         return done.aborted
 
+    async def _store(self, message: ChatMessage, seen: "_SeenMessage") -> None:
+        """Store the changed message in place of the original."""
+        stored = self.bot.store.messages
+        for _ in range(_TRIES):
+            record = await self._record_of(message)
+            if record is None or record.recalled:
+                return
+            # A voice of the message may have got its transcript meanwhile.
+            same = len(record.segments) == len(message.segments)
+            segments = seen.applied_to(record.segments if same else message.segments)
+            if segments is None or await stored.reword(record, segments) is not None:
+                return
+        logger.error("{}: the changes of message {} are lost", message.chat_key, message.message_id)
+
+    async def _record_of(self, message: ChatMessage) -> Record | None:
+        stored = self.bot.store.messages
+        if message.message_id:
+            return await stored.by_message_id(message.chat_key, message.message_id)
+        newest = await stored.newest(message.chat_key, _LOOKED_THROUGH)
+        own = (each for each in newest if each.author is Author.PERSON)
+        return next((each for each in own if each.segments == message.segments), None)
+
     async def _command(self, seen: "_SeenMessage", ctx: AgentCtx) -> MsgSignal | None:
         match = find(self.plugins, seen.text, ctx.chat_key)
         if match is None:
             return None
-        reply = await self.commands.run(match, ctx, seen.text, seen.shown)
+        reply = await self.commands.run(match, ctx, seen.text, seen.shown, seen.change)
         if reply.hides:
             return MsgSignal.BLOCK_ALL
         return MsgSignal.BLOCK_TRIGGER if reply.stops else None
@@ -155,14 +130,20 @@ class _SeenMessage:
 
     def __init__(self, shown: dict[str, Any], message: ChatMessage) -> None:
         self.shown = shown
+        self._received = shown
         self._called = leading_call(message.segments, message.account)
         self.text = self._without_call(shown["processed_plain_text"])
-        self.original = self.text
+        self._segments = message.segments
 
     @property
     def changed(self) -> bool:
-        """Whether a plugin has changed the text."""
-        return self.text != self.original
+        """Whether a plugin has changed the content."""
+        return self.applied_to(self._segments) is not None
+
+    def applied_to(self, segments: Segments) -> Segments | None:
+        """The segments of the message with the plugins' changes; None if there are none."""
+        made = rewritten(segments, self._received, self.shown)
+        return made if made != segments else None
 
     def change(self, changed: Any) -> None:
         """Apply a handler's changes to the message and its text."""
@@ -173,8 +154,14 @@ class _SeenMessage:
         if new == old and "plain_text" in changed:
             new = changed["plain_text"]
         merged = {key: changed.get(key, value) for key, value in self.shown.items()}
+        raw = self.shown["raw_message"]
+        if merged["raw_message"] == raw:
+            merged["raw_message"] = changed.get("message_segments", raw)
         if not isinstance(merged.get("message_info"), Mapping) or not isinstance(new, str):
             return
+        if new == old and merged["raw_message"] != self.shown["raw_message"]:
+            made = rewritten(self._segments, self._received, merged)
+            new = message_text(made) if made is not None else new
         self.shown = {**merged, "processed_plain_text": new}
         if new != old:
             self.text = self._without_call(new)
