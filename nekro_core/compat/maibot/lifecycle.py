@@ -13,6 +13,7 @@ from nekro_core.compat.maibot.hooks.handlers import HookRunner, unsupported_hand
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.components import components_of
 from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.legacy import give_legacy_settings, with_legacy_details
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin, handler_call
 from nekro_core.compat.maibot.tools import offer_tools
 from nekro_core.plugins.authoring.faults import is_cancellation
@@ -106,6 +107,7 @@ class MaiBotLifecycle:
         if made == plugin.settings:
             return
         plugin.settings = made
+        give_legacy_settings(plugin.instance, made)
         try:
             plugin.instance.set_plugin_config(dict(made))
             with anyio.fail_after(_UPDATE_S):
@@ -142,7 +144,8 @@ def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
     where = f"{plugin.folder / 'plugin.py'}:1"
     with plugin.native.acting():
         declared = plugin.instance.get_components()
-    plugin.components[:], problems = components_of(declared or (), where)
+    declared = with_legacy_details(plugin.instance, declared or ())
+    plugin.components[:], problems = components_of(declared, where)
     plugin.offered = True
     for each in plugin.components:
         if each.type not in _TYPES:

@@ -128,14 +128,7 @@ def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
 
 def _declared(metadata: Mapping[str, Any]) -> Any:
     raw = metadata.get("parameters_raw") or metadata.get("parameters")
-    declared = raw or metadata.get("parameters_schema")
-    described = metadata.get("action_parameters")
-    if declared or not isinstance(described, Mapping):
-        return declared
-    # An action from before the SDK has only a description of each parameter.
-    return {
-        str(name): {"type": "string", "description": str(each)} for name, each in described.items()
-    }
+    return raw or metadata.get("parameters_schema")
 
 
 def details_block(schema: Mapping[str, Any]) -> str:
