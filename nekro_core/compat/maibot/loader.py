@@ -5,7 +5,7 @@ Importing this module imports the SDK, which takes 0.2 s.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from nekro_core.compat.maibot.hooks.inbound import InboundMessages
 from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.folder_name import own_name_of
 from nekro_core.compat.maibot.plugin.legacy import give_legacy_settings, legacy_factory
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.plugin.manifest import (
@@ -82,7 +83,8 @@ class MaiBotLoader:
         warnings = [*manifest.problems, *_packages(manifest, where)]
         self._check_plugins(manifest, where)
         self._add_legacy_imports(item, effects, manifest.plugin_id)
-        instance = await _create_plugin(item, limit_s)
+        named = replace(item, own_name=own_name_of(folder))
+        instance = await _create_plugin(named, limit_s)
         author, module_name = manifest.key
         native = NekroPlugin(
             name=manifest.name,
