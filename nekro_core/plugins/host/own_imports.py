@@ -17,8 +17,8 @@ _FRESH_S = 5.0
 
 class FreshLoader(SourceFileLoader):
     """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
-    times in whole seconds, so it would miss a second edit. It also writes no cache for such a
-    file."""
+    times in whole seconds, so it would miss a second edit in the same second. This loader also
+    writes no cache for such a file."""
 
     def get_code(self, fullname: str) -> CodeType:
         """See `SourceFileLoader`."""
