@@ -25,7 +25,7 @@ from nekro_core.compat.nekro_agent.models.groups import ModelGroups
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
-from nekro_core.plugins.authoring.commands import Command, CommandFamily
+from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
@@ -130,6 +130,7 @@ class Extensions:
                     registrars={
                         Command: commands.put,
                         CommandFamily: commands.add_family,
+                        SpokenCommand: commands.list_only,
                         PluginRouter: pages.put,
                         Webhook: webhooks.put,
                     },

@@ -8,7 +8,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.hooks.commands import has_call, problem_of
+from nekro_core.compat.maibot.hooks.commands import has_call, problem_of, spoken
 from nekro_core.compat.maibot.hooks.handlers import HookRunner, unsupported_handlers
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.components import components_of
@@ -165,6 +165,9 @@ def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
         text = f"LLM providers are not taken from plugins: {', '.join(providers)}"
         problems.append(_warning(text, where))
     plugin.native.problems += problems
+    for each in plugin.of_type("COMMAND"):
+        if (typed := spoken(each)) is not None:
+            plugin.native.declare(typed)
     offer_tools(plugin, bot.message_for)
 
 

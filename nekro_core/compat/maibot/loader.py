@@ -3,6 +3,7 @@
 Importing this module imports the SDK, which takes 0.2 s.
 """
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from maibot_sdk.plugin import MaiBotPlugin as SdkPlugin
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.capabilities import CAPABILITIES
 from nekro_core.compat.maibot.gateways import Gateways
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.compat.maibot.hooks.inbound import InboundMessages
@@ -80,7 +82,7 @@ class MaiBotLoader:
         if not configuration.is_enabled(values):
             text = f"[plugin] enabled is false in its {configuration.FILE_NAME}"
             raise SwitchedOff(_warning(text, remedy="set it to true, then load it"))
-        warnings = [*manifest.problems, *_packages(manifest, where)]
+        warnings = [*manifest.problems, *_packages(manifest, where), *_unknown(manifest, where)]
         self._check_plugins(manifest, where)
         self._add_legacy_imports(item, effects, manifest.plugin_id)
         named = replace(item, own_name=own_name_of(folder))
@@ -256,6 +258,16 @@ def _packages(manifest: MaiBotManifest, where: str) -> list[PluginProblem]:
             continue
         if wanted and not _fits(installed, wanted):
             problems.append(_warning(f"it needs {package}{wanted}, there is {installed}", where))
+    return problems
+
+
+def _unknown(manifest: MaiBotManifest, where: str) -> list[PluginProblem]:
+    """A warning for each capability that neither MaiBot nor this host has."""
+    problems = []
+    for name in sorted(manifest.capabilities - CAPABILITIES.keys()):
+        close = difflib.get_close_matches(name, CAPABILITIES, 1)
+        remedy = f"did you mean {close[0]!r}?" if close else "leave it out"
+        problems.append(_warning(f"there is no capability {name!r}", where, remedy))
     return problems
 
 

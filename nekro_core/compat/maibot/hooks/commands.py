@@ -12,10 +12,13 @@ from loguru import logger
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.compat.maibot.formats.messages import host_arguments
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
+from nekro_core.plugins.authoring.commands import SpokenCommand
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
+from nekro_core.policy.permissions import CommandPermission
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem
 from nekro_core.tools.outcome import ToolFailure
 
@@ -111,6 +114,21 @@ def problem_of(component: MaiBotComponent) -> str:
     except PatternProblem as error:
         return f"its pattern {pattern!r} is none: {error}"
     return ""
+
+
+def spoken(component: MaiBotComponent) -> SpokenCommand | None:
+    """What people type to call a command, for ``/help``; None if nobody can call it."""
+    pattern = _pattern_of(component)
+    shown = [usage_of_pattern(pattern)] if pattern and not problem_of(component) else []
+    shown += [each for each in component.words("aliases") if each]
+    if not shown:
+        return None
+    operators = component.metadata.get("permission") == "operator"
+    return SpokenCommand(
+        usage=", ".join(dict.fromkeys(shown)),
+        description=component.description,
+        permission=CommandPermission.SUPER_USER if operators else CommandPermission.PUBLIC,
+    )
 
 
 def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
