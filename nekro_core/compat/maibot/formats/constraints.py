@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeGuard
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, MultipleOf
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from nekro_core.system.bounded_pattern import LIMIT_S
 
@@ -57,33 +56,27 @@ def is_limit(value: Any) -> TypeGuard[int | float]:
 
 def _number_checks(schema: Mapping[str, Any], *, whole: bool) -> list[Any]:
     checks: list[Any] = []
-    for name, check in (
-        ("minimum", Ge),
-        ("maximum", Le),
-        ("exclusiveMinimum", Gt),
-        ("exclusiveMaximum", Lt),
-    ):
-        if is_limit(limit := schema.get(name)):
-            checks.append(_whole(limit, check) if whole else check(limit))
+    if is_limit(least := schema.get("minimum")):
+        checks.append(Field(ge=math.ceil(least) if whole else least))
+    if is_limit(most := schema.get("maximum")):
+        checks.append(Field(le=math.floor(most) if whole else most))
+    # Pydantic refuses a fraction as a limit of whole numbers.
+    if is_limit(below := schema.get("exclusiveMinimum")):
+        checks.append(Field(gt=math.floor(below) if whole else below))
+    if is_limit(above := schema.get("exclusiveMaximum")):
+        checks.append(Field(lt=math.ceil(above) if whole else above))
     step = schema.get("multipleOf")
     if is_limit(step) and step > 0 and not (whole and step != int(step)):
-        checks.append(MultipleOf(int(step) if whole else step))
+        checks.append(Field(multiple_of=int(step) if whole else step))
     return checks
-
-
-def _whole(limit: float, check: Any) -> Any:
-    """A limit of whole numbers. Pydantic refuses a fraction as such a limit."""
-    if limit == int(limit):
-        return check(int(limit))
-    return Le(math.floor(limit)) if check in (Le, Lt) else Ge(math.ceil(limit))
 
 
 def _lengths(schema: Mapping[str, Any], least: str, most: str) -> list[Any]:
     checks: list[Any] = []
-    for name, check in ((least, MinLen), (most, MaxLen)):
-        limit = schema.get(name)
-        if is_limit(limit) and limit >= 0:
-            checks.append(check(int(limit)))
+    if is_limit(shortest := schema.get(least)) and shortest >= 0:
+        checks.append(Field(min_length=math.ceil(shortest)))
+    if is_limit(longest := schema.get(most)) and longest >= 0:
+        checks.append(Field(max_length=math.floor(longest)))
     return checks
 
 
