@@ -55,7 +55,7 @@ async def reply(call: CapabilityCall) -> Answer:
     returned and not sent. Raises `CapabilityError` if a hook stops the reply."""
     chat, bot = call.chat(), call.bot
     records = await bot.store.messages.newest(chat, _HISTORY)
-    history = readable([bot.message(each) for each in records])
+    history = readable([bot.message(each) for each in records if not each.recalled])
     session = {"session_id": str(chat), "stream_id": str(chat)}
     reference = call.text("reference")
     wanted = await _hooked(
