@@ -91,4 +91,4 @@ class TestWeb(AdapterContract):
 
     async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
         """A send only reads the bot's own store, so no answer can be lost."""
-        await super().test_a_send_is_sent_once_people_can_see_it(harness)
+        await super().test_a_send_is_reported_as_sent_when_people_see_it(harness)
