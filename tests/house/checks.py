@@ -89,7 +89,7 @@ def _circles(found: Iterable[imports.Circle]) -> Outcome:
 
 
 def shared_class_names(house: House) -> Outcome:
-    """How many public classes have the name of another class; the first class of a name is free."""
+    """Public classes with the name of another class. The first class of a name is not counted."""
     shared = {
         name: classes
         for name, classes in house.shared_class_names.items()
@@ -142,7 +142,7 @@ def undocumented_api(house: House) -> Outcome:
 def errors_without_root(house: House) -> Outcome:
     """Error classes of `nekro_core` that do not derive from `NekroError`.
 
-    Of a class and its base, only the base counts.
+    If a class and its base both lack it, only the base is listed.
     """
     return _but(errors.without_root(house.tree), house.kept("errors"))
 

@@ -173,7 +173,7 @@ async def test_the_error_of_a_tool_is_the_result_that_the_model_reads() -> None:
     assert bench.asked == ["wrong", "broken", "long"]
 
 
-async def test_after_a_change_no_further_tool_is_called() -> None:
+async def test_after_a_change_of_the_prompt_no_further_tool_is_called() -> None:
     bench, prompt = Bench(), cell("one")
 
     async def change(_: Mapping[str, Any]) -> str:

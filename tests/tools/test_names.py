@@ -66,7 +66,7 @@ def test_a_name_belongs_to_an_installed_plugin_before_a_built_in_one() -> None:
         assert set(clash.owners) == {"nekro.chat", "ann.mine"}
 
 
-def test_a_name_of_two_installed_plugins_is_free_until_the_operator_orders_them() -> None:
+def test_no_plugin_has_a_name_of_two_installed_plugins_until_the_operator_orders_them() -> None:
     both = [named_tool("draw", "draw", "ann.a"), named_tool("draw", "draw", "bob.b")]
     tools = tool_set(both)
     assert owners(tools, "draw", "a.draw", "b.draw") == [None, "ann.a", "bob.b"]

@@ -26,7 +26,7 @@ class Harness:
         self._said = 1
 
     async def begin(self) -> None:
-        """Start a thread. Only the first mail of a thread has its subject in the text."""
+        """Start a thread. The adapter puts the subject only into the text of its first mail."""
         self._first = await self._server.send(self._them, self._us, "let us talk")
         (opening,) = await self._bot.host.received(1, limit_s=30)
         self.chat_key = opening.chat_key

@@ -144,7 +144,7 @@ def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path)
     assert [path.name for path in data.iterdir()] == []
 
 
-def test_a_single_file_is_installed_also_if_it_is_in_the_plugins_folder_already(
+def test_a_single_file_is_installed_even_if_it_is_already_in_the_plugins_folder(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "solo.py").write_text(plugin_source("solo", "f"))

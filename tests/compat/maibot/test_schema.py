@@ -1,4 +1,4 @@
-"""Every form of declared parameters becomes the same schema, and the same block of details."""
+"""Every way to declare parameters gives the same JSON schema and the same text of details."""
 
 import json
 from typing import Any

@@ -93,7 +93,7 @@ async def test_changes_that_are_too_fast_are_skipped_except_the_last(world: Worl
     assert world.editor.texts[-1] == "99"
 
 
-async def test_a_long_value_is_shown_by_its_end_and_completely_at_last(world: World) -> None:
+async def test_only_the_end_of_a_long_value_is_shown_until_the_last_edit(world: World) -> None:
     await world.ctx().show(Film("a" * 5000, "a" * 5000 + "b"))
     assert world.outgoing.texts == ["… " + "a" * 1000]
     assert world.editor.texts == ["a" * 5000 + "b"]
