@@ -76,7 +76,7 @@ def rooms_in_circles(house: House) -> Outcome:
 def sub_rooms_in_circles(house: House) -> Outcome:
     """Sub-rooms of large rooms that import each other in a circle.
 
-    A circle of loose files alone is left out: `files_in_circles` finds it.
+    A circle of loose files only is left out: `files_in_circles` finds it.
     """
     edges = imports.between_sub_rooms(house.tree, house.arrows)
     found = imports.circles(edges, more_than=1)

@@ -98,7 +98,7 @@ def test_two_plugins_with_one_name_are_distinguished_by_their_authors() -> None:
     assert owners(tools, "ann.same.f", "bob.same.f", "same.f") == ["ann.same", "bob.same", None]
 
 
-def test_an_author_may_choose_a_dotted_name_only() -> None:
+def test_a_tool_that_its_author_gave_a_dotted_name_has_no_other_name() -> None:
     tools = tool_set([named_tool("desk.glob", "glob", "ann.desk")])
     assert tools.named[0].names == ("desk.glob",)
     assert owners(tools, "desk.glob", "glob") == ["ann.desk", None]

@@ -99,7 +99,7 @@ async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     second = (await office.answers(2))[1]
     assert second["References"].split() == [first, sent.message_id, again.message_id]
 
-    # A mail with another subject is another chat with the same person.
+    # A mail with another subject belongs to another chat with the same person.
     await office.write("Cake?", subject="Cake")
     other = (await office.heard(3))[2]
     assert other.chat_key != asked.chat_key

@@ -108,8 +108,8 @@ async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
 
 
 async def test_received_media_are_stored(scene: Scene) -> None:
-    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the other
-    one, which answers 404 on a current Synapse."""
+    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the one
+    without a token, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
     picture = {"msgtype": "m.image", "body": "dot.png", "url": mxc}
@@ -197,7 +197,7 @@ async def test_a_thread_is_a_separate_chat(scene: Scene) -> None:
     first, second, third = await host.received(3)
     assert first.chat_key == key_of(scene.room)
     assert second.chat_key == third.chat_key == key_of(scene.room, thread=root)
-    # The first message of a thread gets a reply to the thread's root. Later ones get none.
+    # The first message of a thread has a `Reply` to the thread's root. Later messages have none.
     assert second.segments[0] == Reply(root, lin.user_id, "shall we talk about trees?")
     assert third.segments == (Text("then elms"),)
 

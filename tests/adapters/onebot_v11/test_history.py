@@ -48,7 +48,7 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
 
 
 async def test_new_messages_wait_until_an_interrupted_history_is_fetched(bot: Bot) -> None:
-    """If the new message were stored before the missed ones, later starts would miss the gap."""
+    """If the new message were stored before the missed ones, no later start would fetch those."""
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -167,7 +167,7 @@ async def test_with_both_directions_an_account_uses_the_reverse_connection(tmp_p
     ):
         await forward.wait_connected()
         await bot.hear_from()
-        async with bot.peer() as reverse:  # the newer connection replaces the other
+        async with bot.peer() as reverse:  # the newer connection replaces the older one
             await reverse.wait_connected()
             await forward.wait_disconnected()
             await forward.wait_connected()  # the bot connects and closes again

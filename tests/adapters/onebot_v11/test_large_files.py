@@ -31,7 +31,7 @@ async def test_a_large_file_is_sent_in_pieces(bot: Bot, peer: OneBotPeer, large:
     upload = peer.calls[-1]
     assert (upload.action, upload.params["name"]) == ("upload_group_file", "holiday.mp4")
     assert peer.account.placed[upload.params["file"]] == Path(large.path).read_bytes()
-    # The name that a person chose must not become part of a path on the other machine.
+    # A name that a person chose must not become part of a path on the implementation's machine.
     assert "holiday" not in upload.params["file"]
 
 
