@@ -59,7 +59,9 @@ async def test_an_implementation_that_takes_no_pieces_gets_a_link(
         assert (await client.get(link)).content == Path(large.path).read_bytes()
 
 
-async def test_if_neither_works_the_reason_names_the_setting(tmp_path: Path, large: Media) -> None:
+async def test_if_neither_pieces_nor_a_link_work_the_reason_names_the_setting(
+    tmp_path: Path, large: Media
+) -> None:
     async with bot_with_peer(tmp_path, "forward") as (bot, peer):
         peer.account.takes_pieces = False
         receipt = await bot.send(GROUP, File(large))

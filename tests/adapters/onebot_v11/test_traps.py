@@ -366,7 +366,9 @@ async def test_a_new_connection_replaces_a_half_open_one(bot: Bot) -> None:
     assert "replaced" in receipts[0].reason
 
 
-async def test_a_connection_with_a_wrong_token_replaces_none(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_connection_with_a_wrong_token_replaces_no_other_connection(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     async with bot.peer(token="guess", reconnect_s=None) as stranger:
         await stranger.until(lambda: bool(stranger.refusals))
     assert (await bot.send(GROUP, "hello")).ok

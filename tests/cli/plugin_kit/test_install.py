@@ -137,7 +137,9 @@ def test_a_plugin_key_that_is_a_path_deletes_no_other_folder(
     assert operator.installer.remove("demo") == "local/demo"
 
 
-def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path) -> None:
+def test_the_answer_no_to_a_question_changes_nothing(
+    operator: Operator, cup: Path, data: Path
+) -> None:
     operator.answer = False
     assert operator.install(cup) == ""
     assert files_of(data) == set()
