@@ -153,12 +153,12 @@ def other_http_clients(house: House) -> Outcome:
 
 
 def other_keyed_queues(house: House) -> Outcome:
-    """Files that make a lock or a queue for each key without `nekro_core/system/keyed_queue.py`."""
+    """Files that make locks or queues by key without using `nekro_core/system/keyed_queue.py`."""
     return _but(singles.other_keyed_queues(house.tree), house.kept("keyed_queues"))
 
 
 def other_rate_windows(house: House) -> Outcome:
-    """Files that count events of the last seconds without `nekro_core/system/rate_window.py`."""
+    """Files that count recent events without using `nekro_core/system/rate_window.py`."""
     return _listed(singles.other_rate_windows(house.tree).values())
 
 
