@@ -91,5 +91,5 @@ class TestWeb(AdapterContract):
             yield Harness(running)
 
     async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
-        """A send to the web chat waits for no answer of a platform, so no answer can be lost."""
+        """A send only reads the bot's own store, so no answer can be lost."""
         await super().test_a_send_is_sent_once_people_can_see_it(harness)
