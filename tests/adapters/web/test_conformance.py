@@ -14,7 +14,8 @@ ROOM = ChatKey("web", ChatKind.GROUP, "lobby")
 
 
 class SendingAsTheOutbox:
-    """The adapter, and a stored record for each send, as the outbox makes it. People see these."""
+    """The adapter, which also stores a record for each send, as the outbox does. People see these
+    records."""
 
     def __init__(self, running: Web) -> None:
         self._web = running
@@ -77,7 +78,7 @@ class Harness:
         self.chat_key = replace(self.chat_key, kind=ChatKind.CHANNEL)
 
     async def go_silent(self) -> None:
-        """Does nothing: no server in between could fail to answer."""
+        """Does nothing: a send to the web chat asks no server that could fail to answer."""
 
     async def disconnect(self) -> None:
         await self._web.adapter.aclose()

@@ -137,14 +137,16 @@ def test_a_plugin_key_that_is_a_path_deletes_no_other_folder(
     assert operator.installer.remove("demo") == "local/demo"
 
 
-def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path) -> None:
+def test_the_answer_no_to_a_question_changes_nothing(
+    operator: Operator, cup: Path, data: Path
+) -> None:
     operator.answer = False
     assert operator.install(cup) == ""
     assert files_of(data) == set()
     assert [path.name for path in data.iterdir()] == []
 
 
-def test_a_single_file_is_installed_also_if_it_is_in_the_plugins_folder_already(
+def test_a_single_file_is_installed_even_if_it_is_already_in_the_plugins_folder(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "solo.py").write_text(plugin_source("solo", "f"))
