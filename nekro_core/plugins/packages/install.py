@@ -4,17 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.conflicts import conflicts_with_bot, explain_failure
 from nekro_core.plugins.packages.errors import PackagesRefused
-from nekro_core.plugins.packages.pip import (
-    PinnedPackage,
-    PipFailed,
-    bot_versions,
-    install_into,
-    resolve,
-)
+from nekro_core.plugins.packages.own_environment import bot_meets, bot_versions
+from nekro_core.plugins.packages.pip import PinnedPackage, PipFailed, install_into, resolve
 from nekro_core.plugins.packages.requirements import PluginRequirement
 
 
@@ -36,14 +30,9 @@ def install_packages(
     needs = [
         PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts
     ]
-    own = bot_versions()
-    if clash := conflicts_with_bot(needs, own):
+    if clash := conflicts_with_bot(needs, bot_versions()):
         raise PackagesRefused(clash)
-    # No requirement conflicts with the bot's packages. If the bot meets all of them, stop here.
-    if all(
-        canonicalize_name(need.requirement.name) in own and not need.requirement.extras
-        for need in needs
-    ):
+    if all(bot_meets(need.requirement) for need in needs):
         return []
     try:
         texts = dict.fromkeys(str(need.requirement) for need in needs)

@@ -88,13 +88,12 @@ class PackageFolder:
         return self._note().held
 
     def has(self, wanted: "Requirement") -> bool:
-        """Whether the bot's packages or this folder meet a requirement."""
-        from importlib import metadata  # noqa: PLC0415 - as above
+        """Whether the bot or this folder has a package that meets a requirement."""
+        from nekro_core.plugins.packages import own_environment  # noqa: PLC0415 - as above
 
-        try:
-            version = metadata.version(wanted.name)
-        except metadata.PackageNotFoundError:
-            version = self.held.get(_canonical(wanted.name), "")
+        if own_environment.bot_version(wanted.name):
+            return own_environment.bot_meets(wanted)
+        version = self.held.get(_canonical(wanted.name), "")
         return bool(version) and wanted.specifier.contains(version, prereleases=True)
 
     def ensure(

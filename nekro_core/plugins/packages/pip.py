@@ -6,12 +6,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from nekro_core.plugins.packages.own_environment import bot_versions
 from nekro_core.system.errors import NekroError
 
 _BASE = (
@@ -37,20 +37,6 @@ class PinnedPackage:
     version: str
     url: str
     digest: str
-
-
-def bot_versions() -> dict[str, str]:
-    """Get the versions of the packages in the bot's environment, by canonical name."""
-    found: dict[str, str] = {}
-    for each in distributions(path=_own_path()):
-        if each.metadata and each.metadata["Name"]:
-            found.setdefault(canonicalize_name(each.metadata["Name"]), each.version)
-    return found
-
-
-def _own_path() -> list[str]:
-    """Get ``sys.path`` without the folder of plugins' packages."""
-    return [part for part in sys.path if "plugin_packages" not in Path(part).parts]
 
 
 def resolve(

@@ -3,12 +3,13 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.errors import InvalidRequirements
 
@@ -27,18 +28,23 @@ class PluginRequirement:
         return f"{self.plugin} needs {self.requirement}"
 
 
-def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
-    """Read the packages that a plugin's file or folder requires on this machine and Python.
+def plugin_requirements(
+    plugin: Path, name: str, *, provided: Collection[str] = ()
+) -> tuple[PluginRequirement, ...]:
+    """The packages that a plugin's file or folder requires on this machine and Python.
 
-    The places are ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, the
-    inline script metadata of a single file, and the ``python_package`` dependencies of a
-    ``_manifest.json``. URLs, local paths and options of pip are refused. Raises
-    `InvalidRequirements`.
+    ``provided`` are canonical names of distributions that this framework stands for. They are left
+    out, whatever version is asked for. From ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, inline script
+    metadata of a single file, and the ``python_package`` dependencies of a ``_manifest.json``.
+    Addresses, local paths and options of pip are refused. Raises `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
     parsed = [(where, _parsed(text, where)) for where, text in found]
     fitting = {
-        str(each): each for _, each in parsed if each.marker is None or each.marker.evaluate()
+        str(each): each
+        for _, each in parsed
+        if canonicalize_name(each.name) not in provided
+        and (each.marker is None or each.marker.evaluate())
     }
     return tuple(PluginRequirement(each, name) for each in fitting.values())
 
@@ -46,6 +52,23 @@ def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...
 def parse_requirement(text: str) -> Requirement:
     """Parse one requirement of a name and a version. Raises `InvalidRequirements`."""
     return _parsed(text, "this")
+
+
+def poetry_names(plugin: Path) -> dict[str, str]:
+    """The names in ``[tool.poetry.dependencies]`` of a plugin's ``pyproject.toml``, by canonical
+    name.
+
+    They only say which distribution a module is from: published lists of this kind are seldom kept
+    up, because nothing reads them. Empty if there is no such table or the file cannot be read.
+    """
+    try:
+        table: Any = _toml(_text(plugin / "pyproject.toml"), "pyproject.toml")
+    except InvalidRequirements:
+        return {}
+    for part in ("tool", "poetry", "dependencies"):
+        table = table.get(part) if isinstance(table, dict) else None
+    names = table if isinstance(table, dict) else {}
+    return {canonicalize_name(name): name for name in names if canonicalize_name(name) != "python"}
 
 
 def _parsed(text: str, where: str) -> Requirement:
