@@ -65,6 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 
         return run()
+    if options.command == "plugin" and options.action == "check":
+        # It starts its second process before it imports the rest.
+        from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
+
+        return anyio.run(check_command, options)
     from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - `run` needs none of it
     from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - `run` needs no other command
 

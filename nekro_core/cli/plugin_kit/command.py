@@ -11,14 +11,15 @@ import anyio.to_thread
 from nekro_core.app.logs import log_to_stderr
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
+from nekro_core.cli.plugin_kit.check_command import check_command
 from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
 from nekro_core.cli.plugin_kit.new import write_new
 from nekro_core.cli.plugin_kit.report import printable, state_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
+from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
 from nekro_core.plugins.host.listing import UnknownPlugin
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import read_list, switch_plugin
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
@@ -86,21 +87,8 @@ async def _new(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _check(options: argparse.Namespace) -> int:
-    from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - imports the whole bot
-    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
-
-    log_to_stderr()
-    try:
-        return await check(Path(options.path), sys.stdout, Settings.load().nekro_plugin)
-    except NoPlugin as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
 async def _run(options: argparse.Namespace) -> int:
-    from nekro_core.cli.plugin_kit.run import run_plugin  # noqa: PLC0415 - as above
-    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
+    from nekro_core.cli.plugin_kit.run import run_plugin  # noqa: PLC0415 - imports the web client
 
     path = Path(options.path)
     try:
@@ -158,7 +146,7 @@ async def _remove(options: argparse.Namespace) -> int:
 
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
-    "check": _check,
+    "check": check_command,
     "disable": _switching(wanted=False),
     "enable": _switching(wanted=True),
     "install": _install,

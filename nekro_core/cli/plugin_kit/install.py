@@ -28,7 +28,7 @@ from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements

@@ -1,31 +1,56 @@
 """Finds and installs the packages that a plugin needs, for `nekro plugin check`, `run` and
 `install`."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 import anyio.to_thread
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from nekro_core.cli.plugin_kit.attempts import Attempt
 from nekro_core.cli.plugin_kit.undeclared import UndeclaredPackage, undeclared_packages
 from nekro_core.compat.nekro_agent.environment import PROVIDED
-from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.packages import PackageFolder
+from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
-from nekro_core.testing.link import link_plugin
 
 
 @dataclass(frozen=True, slots=True)
 class PluginNeeds:
-    """The packages that a plugin names, and those that it imports without naming them."""
+    """The packages that a plugin names, those that it imports without naming them, and those for
+    which it runs pip itself."""
 
     declared: tuple[PluginRequirement, ...]
-    undeclared: tuple[UndeclaredPackage, ...]
+    undeclared: tuple[UndeclaredPackage, ...] = ()
+    by_pip: tuple[PluginRequirement, ...] = ()
 
     @property
     def every(self) -> tuple[PluginRequirement, ...]:
-        """Both."""
-        return (*self.declared, *(each.need for each in self.undeclared))
+        """All of them."""
+        return (*self.declared, *(each.need for each in self.undeclared), *self.by_pip)
+
+    def with_attempts(self, item: str, attempts: Iterable[Attempt]) -> "PluginNeeds":
+        """These needs, and those of each pip that the plugin started, if neither they nor the
+        bot's own environment have the package."""
+        known = {canonicalize_name(need.requirement.name) for need in self.every}
+        found = {}
+        for text in dict.fromkeys(text for each in attempts for text in each.packages):
+            wanted = Requirement(text)
+            name = canonicalize_name(wanted.name)
+            if name not in known | PROVIDED and not bot_version(name):
+                found[name] = PluginRequirement(wanted, item)
+        return replace(self, by_pip=(*self.by_pip, *found.values()))
+
+    def offers(self) -> list[str]:
+        """A line for each package that is added although the plugin does not name it."""
+        return [
+            *(f"{each}: it is added" for each in self.undeclared),
+            *(f"it runs pip for {each.requirement}: it is added" for each in self.by_pip),
+        ]
 
 
 def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
@@ -34,15 +59,10 @@ def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
     return PluginNeeds(declared, undeclared_packages(plugin, item, declared))
 
 
-async def fetch_packages(
-    plugin: Path, data_dir: Path, settings: PluginSettings, out: TextIO
-) -> None:
-    """Install the missing packages of a plugin for the bot whose data folder is ``data_dir``, and
-    print their names and versions. Raises `NoPlugin`, `InvalidRequirements` and
+async def fetch_packages(needs: PluginNeeds, item: str, shelf: PackageFolder, out: TextIO) -> None:
+    """Install the missing packages of a plugin, and print their names and versions. Raises
     `PackagesRefused`."""
-    item = link_plugin(plugin, data_dir)
-    needs, shelf = plugin_needs(plugin, item), settings.shelf(data_dir)
-    out.writelines(f"{each}: it is added\n" for each in needs.undeclared)
+    out.writelines(f"{line}\n" for line in needs.offers())
     if any(not shelf.has(need.requirement) for need in needs.every):
         got = await anyio.to_thread.run_sync(partial(shelf.ensure, item, needs.every))
         out.writelines(f"got {name} {version}\n" for name, version in got.items())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nekro_core.cli.plugin_kit.inspection import PluginInspection
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
 
 RIGHTS = (

@@ -76,7 +76,7 @@ PACKAGES = (
     HostPackage("python-multipart", ("python_multipart", "multipart"), "0", "0"),
     HostPackage("python-telegram-bot", ("telegram",), "22", "22"),
     HostPackage("pytz", ("pytz",), "2026", "2026"),
-    HostPackage("qdrant-client", (), "1", "1", "our own classes, unless a plugin names the package"),
+    HostPackage("qdrant-client", (), "1", "1", "our own classes, unless a plugin names it"),
     HostPackage("requests", ("requests",), "2", "2"),
     HostPackage("sse-starlette", ("sse_starlette",), "2", "3"),
     HostPackage("tiktoken", ("tiktoken",), "0", "0"),

@@ -28,6 +28,7 @@ from nekro_core.plugins.host.kinds import (
     Registrars,
 )
 from nekro_core.plugins.host.lifecycle import PluginLifecycle
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugins.host.loader import (
     DiscoveredPlugin,
@@ -43,9 +44,7 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
-"""How many problems are remembered, so that each is logged once. Each reload may find new ones."""
-LOCAL_FOLDER = "plugins"
-"""The folder below the data folder where the operator puts plugins."""
+"""Problems that are logged only once. The number is bounded, since each reload may find others."""
 
 
 class PluginRegistry(ActivePlugins):

@@ -33,10 +33,11 @@ def plugin_requirements(
 ) -> tuple[PluginRequirement, ...]:
     """The packages that a plugin's file or folder requires on this machine and Python.
 
-    ``provided`` are canonical names of distributions that this framework stands for. They are left
-    out, whatever version is asked for. From ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, inline script
-    metadata of a single file, and the ``python_package`` dependencies of a ``_manifest.json``.
-    Addresses, local paths and options of pip are refused. Raises `InvalidRequirements`.
+    They are read from ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``,
+    inline script metadata of a single file, and the ``python_package`` dependencies of a
+    ``_manifest.json``. Addresses, local paths and options of pip are refused. ``provided`` are
+    canonical names of distributions that this framework stands for. They are left out, whatever
+    version is asked for. Raises `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
     parsed = [(where, _parsed(text, where)) for where, text in found]

@@ -4,7 +4,6 @@ The kernel enforces the limits, so they hold even if an attacker controls the pr
 """
 
 import ctypes
-import os
 import resource
 import signal
 import sys

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-READ_FILE, READ_FOLDER = 1 << 2, 1 << 3
+WRITE_FILE, READ_FILE, READ_FOLDER = 1 << 1, 1 << 2, 1 << 3
 EVERY_RIGHT = (1 << 16) - 1
 """All rights to files that the newest known version of Landlock can take."""
 WRITE_RIGHTS = EVERY_RIGHT & ~(1 << 0 | READ_FILE | READ_FOLDER | 1 << 15)
-"""To write, truncate, make, move and remove files. Without those to execute and to read, and without
-the control of devices."""
+"""To write, truncate, make, move and remove files: all but executing, reading and controlling
+devices."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -22,7 +22,7 @@ _ASK_VERSION = 1
 _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many of the rights to files each version of Landlock knows, one bit each."""
 _NEWEST_RIGHTS = 16
-_RIGHTS_OF_FILES = 1 << 0 | 1 << 1 | READ_FILE | 1 << 14 | 1 << 15
+_RIGHTS_OF_FILES = 1 << 0 | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 """The rights that a rule for a single file may have. The others are those of folders."""
 
 
