@@ -109,8 +109,7 @@ def _installer(options: argparse.Namespace) -> Installer:
         print(f"{question} [y/N] ", end="", flush=True)
         return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-    strict = settings.nekro_plugin.strict_host_range
-    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, strict_host_range=strict)
+    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, settings=settings.nekro_plugin)
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:
@@ -131,7 +130,9 @@ async def _changing(change: Callable[[], str], done: str) -> int:
 async def _install(options: argparse.Namespace) -> int:
     installer = _installer(options)
     done = "is installed; a bot that runs loads it at once"
-    return await _changing(lambda: installer.install(parse(options.source)), done)
+    return await _changing(
+        lambda: installer.install(parse(options.source), force=options.force), done
+    )
 
 
 async def _update(options: argparse.Namespace) -> int:

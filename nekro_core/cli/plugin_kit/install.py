@@ -10,11 +10,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import anyio
 import msgspec
+from packaging.requirements import Requirement
 
+from nekro_core.cli.plugin_kit.check import NOT_CONFINED, make_order, time_limit
+from nekro_core.cli.plugin_kit.check_process import CheckProcess
+from nekro_core.cli.plugin_kit.confined_check import CheckResult
 from nekro_core.cli.plugin_kit.files import changes, digests
 from nekro_core.cli.plugin_kit.inspection import PluginInspection, inspect_plugin
 from nekro_core.cli.plugin_kit.installed import (
@@ -23,15 +28,17 @@ from nekro_core.cli.plugin_kit.installed import (
     install_record,
     recover_interrupted,
 )
+from nekro_core.cli.plugin_kit.packages import PluginNeeds, plugin_needs
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
 from nekro_core.plugins.host.links import LOCAL_FOLDER
+from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
-from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
+from nekro_core.plugins.packages.requirements import PluginRequirement
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import ProblemSeverity
 
@@ -46,25 +53,28 @@ class InstallRefused(NekroError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
-    a line. With ``strict_host_range``, a plugin is refused if its manifest excludes this host's
-    version. All methods block."""
+    a line. ``check`` replaces the check in a confined process. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
     ask: Callable[[str], bool]
     say: Callable[[str], None]
-    strict_host_range: bool = False
+    settings: PluginSettings = field(default_factory=PluginSettings)
+    check: Callable[[FetchedPlugin], CheckResult] | None = None
 
-    def install(self, source: PluginSource) -> str:
+    def install(self, source: PluginSource, *, force: bool = False) -> str:
         """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
         operator said no.
+
+        The plugin is checked first, as `nekro plugin check` does. Without ``force``, one that
+        cannot be loaded is refused.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
         """
         self._finish()
         if (here := self._in_place(source)) is not None:
-            return self._adopt(source, here)
+            return self._adopt(source, here, force=force)
         with self._staging() as staging:
             fetched = fetch(source, staging)
             place, item = self._place_of(fetched)
@@ -79,11 +89,11 @@ class Installer:
                     "there: remove it first, or give its path to adopt it unchanged"
                 )
             self._refuse_twin(looked, item)
-            needs = plugin_requirements(fetched.path, item)
+            needs = plugin_needs(fetched.path, item)
             self._tell(source, fetched, looked, needs)
             if not self.ask("Install it?"):
                 return ""
-            self._get(item, needs)
+            self._get_checked(item, needs, fetched, force=force)
             record = _record(source, fetched, place, looked)
             with self._moving(item, looked.key, place, staging, record):
                 self._move(fetched.path, place, _aside(staging))
@@ -95,8 +105,8 @@ class Installer:
         """Fetch a plugin again from its source and install it. Returns its item name, or an empty
         text if nothing changed.
 
-        Without ``force``, this is refused if the operator has changed the installed files. Raises
-        the same errors as `install`.
+        Without ``force``, this is refused if the operator has changed the installed files, or if
+        the plugin cannot be loaded. Raises the same errors as `install`.
         """
         self._finish()
         item, record = self._find(name)
@@ -116,7 +126,7 @@ class Installer:
                 self._say(f"{item} is as it is there")
                 return ""
             looked, before = inspect_plugin(fetched.path), inspect_plugin(place)
-            needs = plugin_requirements(fetched.path, item)
+            needs = plugin_needs(fetched.path, item)
             self._tell(record.source, fetched, looked, needs)
             self._say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
             known = {ability.text for ability in before.abilities}
@@ -125,7 +135,7 @@ class Installer:
                     self._say(f"  NEW: {ability.text}, at {ability.where}")
             if not self.ask("Update it?"):
                 return ""
-            self._get(item, needs)
+            self._get_checked(item, needs, fetched, force=force)
             fresh = _record(record.source, fetched, place, looked)
             with (
                 self._moving(item, looked.key, place, staging, fresh),
@@ -201,17 +211,17 @@ class Installer:
             return self._plugins / here.name
         return None
 
-    def _adopt(self, source: PluginSource, place: Path) -> str:
-        """Install a plugin whose files the operator has put into the bot's folder by hand: install
-        its packages and record its files."""
+    def _adopt(self, source: PluginSource, place: Path, *, force: bool) -> str:
+        """Install a plugin whose files the operator has put into the bot's folder by hand: check
+        it, install its packages and record its files."""
         item = f"local/{place.stem if place.is_file() else place.name}"
         looked = inspect_plugin(place)
-        needs = plugin_requirements(place, item)
-        self._tell(source, FetchedPlugin(place, place.stem), looked, needs)
+        needs = plugin_needs(place, item)
+        found = FetchedPlugin(place, place.stem)
+        self._tell(source, found, looked, needs)
         if not self.ask("Take it over?"):
             return ""
-        self._get(item, needs)
-        found = FetchedPlugin(place, place.stem)
+        self._get_checked(item, needs, found, force=force)
         self._records.put(item, _record(source, found, place, looked))
         with switched_off(self.data_dir, item, looked.key):
             pass
@@ -238,7 +248,7 @@ class Installer:
         source: PluginSource,
         fetched: FetchedPlugin,
         looked: PluginInspection,
-        needs: tuple[PluginRequirement, ...],
+        needs: PluginNeeds,
     ) -> None:
         files = digests(fetched.path)
         commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
@@ -246,24 +256,57 @@ class Installer:
         self._say(f"  from {source}{commit}; {len(files)} files")
         for line in abilities_text(looked):
             self._say(line)
-        self._tell_manifest_problems(fetched.path)
-        if needs:
-            missing = [need for need in needs if not self.shelf.has(need.requirement)]
-            wanted = ", ".join(str(need.requirement) for need in needs)
+        if needs.declared:
+            missing = [need for need in needs.declared if not self.shelf.has(need.requirement)]
+            wanted = ", ".join(str(need.requirement) for need in needs.declared)
             here = " (all there)" if not missing else ""
             self._say(f"  needs packages: {wanted}{here}")
+        for line in needs.offers():
+            self._say(f"  {line}")
         self._say(RIGHTS)
 
-    def _tell_manifest_problems(self, plugin: Path) -> None:
-        """Print the warnings that the bot would log. Raises `InstallRefused` for a plugin that the
-        bot would not load."""
-        found = manifest_problems(plugin, self._plugins, strict_host_range=self.strict_host_range)
-        errors = [each for each in found if each.severity is ProblemSeverity.ERROR]
-        if errors:
-            told = "\n".join(map(str, errors))
-            raise InstallRefused(f"a bot could not load it:\n{told}")
-        for each in found:
-            self._say(f"  {each.severity.value}: {each}")
+    def _get_checked(
+        self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool
+    ) -> None:
+        """Install a plugin's packages and check the plugin with them. Raises `InstallRefused` if it
+        cannot be loaded, unless ``force`` is set; its packages are then what they were before."""
+        before = [
+            PluginRequirement(Requirement(text), item) for text in self.shelf.needs.get(item, ())
+        ]
+        self._get(item, needs.every)
+        checked = self._checked(fetched)
+        more = needs.with_attempts(item, checked.attempts)
+        if more != needs:
+            for line in replace(more, undeclared=()).offers():
+                self._say(f"  {line}")
+            self._get(item, more.every)
+            checked = self._checked(fetched)
+        if not checked.confined:
+            self._say(f"  {NOT_CONFINED}")
+        for each in checked.attempts:
+            self._say(f"  while it was loaded: {each.text}, at {each.where}")
+        if checked.loaded:
+            return
+        if force:
+            self._say(f"  it cannot be loaded yet:\n{checked.problems}")
+            return
+        self._get(item, tuple(before))
+        raise InstallRefused(
+            f"it cannot be loaded here; --force installs it all the same:\n{checked.problems}"
+        )
+
+    def _checked(self, fetched: FetchedPlugin) -> CheckResult:
+        if self.check is not None:
+            return self.check(fetched)
+
+        async def check() -> CheckResult:
+            async with CheckProcess.open() as process:
+                copy = process.copy(fetched.path, fetched.name)
+                self.shelf.lend_to(process.data_dir)
+                order = make_order(copy, Path(fetched.name), self.settings)
+                return await process.check(order, time_limit(self.settings))
+
+        return anyio.run(check)
 
     def _get(self, item: str, needs: tuple[PluginRequirement, ...]) -> None:
         if not needs and item not in self.shelf.needs:

@@ -42,7 +42,7 @@ def undeclared_packages(
     Only modules of packages of Nekro Agent's environment are found, if the plugin imports
     ``nekro_agent``, and modules whose name is in the plugin's ``[tool.poetry.dependencies]``.
     """
-    imported = dict(_imported_modules(plugin))
+    imported = _imported_modules(plugin)
     own = _own_modules(plugin)
     named = {canonicalize_name(each.requirement.name) for each in declared}
     poetry = poetry_names(plugin)
@@ -67,17 +67,18 @@ def _own_modules(plugin: Path) -> set[str]:
     return {each.stem if each.suffix == ".py" else each.name for each in plugin.iterdir()}
 
 
-def _imported_modules(plugin: Path) -> Iterator[tuple[str, str]]:
-    """Yield each imported top-level module, the last use first, so that a dict keeps the first."""
-    found = []
+def _imported_modules(plugin: Path) -> dict[str, str]:
+    """Each imported top-level module with the ``file:line`` that imports it first."""
+    found: dict[str, str] = {}
     for path in python_files(plugin):
         try:
             tree = ast.parse(path.read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # the loader reports it
         name = path.name if plugin.is_file() else path.relative_to(plugin).as_posix()
-        found += [(root, f"{name}:{line}") for root, line in _roots(tree)]
-    return reversed(found)
+        for module, line in _roots(tree):
+            found.setdefault(module, f"{name}:{line}")
+    return found
 
 
 def _roots(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -129,6 +129,15 @@ class PackageFolder:
         `PackagesRefused`."""
         self.ensure(plugin, ())
 
+    def lend_to(self, data_dir: Path) -> None:
+        """Let the bot of another, empty data folder use these packages. What it adds is its own.
+        Raises `PackagesRefused` and `OSError`."""
+        note, other = self._note(), data_dir.absolute() / FOLDER
+        other.mkdir(parents=True)
+        if note.number:
+            (other / str(note.number)).symlink_to(self._folder / str(note.number))
+            write_whole(other / _NOTE, msgspec.json.encode(note))
+
     @contextmanager
     def on_path(self) -> Iterator[None]:
         """While the block is open, have the packages on ``sys.path``, after the bot's own. Only the

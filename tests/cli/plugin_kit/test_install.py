@@ -26,6 +26,7 @@ from nekro_core.plugins.packages import (
 )
 from nekro_core.plugins.packages.requirements import PluginRequirement, parse_requirement
 from nekro_core.store import DataFolderLock
+from tests.compat.maibot.plant import plant
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import World, plugin_source
 
@@ -253,182 +254,38 @@ def test_a_zip_in_the_layout_of_code_hosts_is_installed(
     assert operator.install(around) == "local/cup"
 
 
-def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
-    manifest = """{"manifest_version": 2, "id": "ann.mai-demo", "name": "Demo", "version": "1.0.0",
-        "dependencies": [{"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}],
-        "capabilities": ["send.text"]}"""
+def test_a_plugin_for_maibot(operator: Operator, tmp_path: Path, data: Path) -> None:
+    dependency = {"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}
     code = """
-from maibot_sdk import Tool
-class Demo:
+from maibot_sdk import MaiBotPlugin, Tool
+
+class Demo(MaiBotPlugin):
     @Tool("hello", description="Say hello.")
     async def hello(self, **kwargs): ...
+
+    async def on_load(self): ...
+
+    async def on_unload(self): ...
+
+    async def on_config_update(self, *args): ...
+
+def create_plugin():
+    return Demo()
 """
-    packed = zipped(
-        tmp_path / "mai.zip", ("mai-main/_manifest.json", manifest), ("mai-main/plugin.py", code)
+    planted = plant(
+        tmp_path,
+        code,
+        plugin_id="ann.mai-demo",
+        name="Demo",
+        version="1.0.0",
+        capabilities=["send.text"],
+        dependencies=[dependency],
     )
+    files = [(f"mai-main/{each.name}", each.read_text()) for each in planted.iterdir()]
+    packed = zipped(tmp_path / "mai.zip", *files)
     assert operator.install(packed) == "local/mai_demo"
     assert files_of(data) == {"mai_demo/_manifest.json", "mai_demo/plugin.py"}
     assert operator.heard.startswith("ann.mai-demo 1.0.0: Demo")
     assert "tools for the AI: hello" in operator.heard
     assert "may use send.text, at _manifest.json" in operator.heard
     assert "needs packages: httpx>=0.20 (all there)" in operator.heard
-
-
-SOURCE = ("__init__.py", plugin_source("cup", "shake"))
-
-
-@pytest.mark.parametrize(
-    ("entries", "words"),
-    [
-        ([SOURCE, ("../out.py", "")], "leads out"),
-        ([SOURCE, ("a/../../out.py", "")], "leads out"),
-        ([SOURCE, ("/etc/out.py", "")], "leads out"),
-        ([SOURCE, ("..\\out.py", "")], "leads out"),
-        ([SOURCE, ("C:\\out.py", "")], "leads out"),
-        ([SOURCE, ("a\x01b.py", "")], "leads out"),
-        ([SOURCE, (link("link"), "/etc/passwd")], "is a link"),
-        ([SOURCE, ("a.py", ""), ("A.py", "")], "two files are called"),
-        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files have the path|cannot be unpacked"),
-        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "unsupported compression method"),
-        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "unsupported compression method"),
-        ([("folder/", "")], "there is no file in it"),
-        ([("readme.txt", "")], "no plugin in it"),
-        ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
-    ],
-)
-def test_a_hostile_zip_is_refused_with_a_reason(
-    operator: Operator,
-    tmp_path: Path,
-    data: Path,
-    entries: list[tuple[str | zipfile.ZipInfo, str]],
-    words: str,
-) -> None:
-    with pytest.raises((FilesRefused, SourceRefused), match=words):
-        operator.install(zipped(tmp_path / "bad.zip", *entries))
-    assert [path.name for path in tmp_path.rglob("*out.py")] == []
-    assert list(data.iterdir()) == []
-
-
-def test_a_zip_with_a_false_size_is_refused(tmp_path: Path) -> None:
-    bomb, place = tmp_path / "bomb.zip", tmp_path / "place"
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__init__.py", "#" * 50_000)
-    with pytest.raises(FilesRefused, match="over 5000 files or 10000 bytes"):
-        unpack(bomb, place, most_bytes=10_000)
-    size, smaller = (50_000).to_bytes(4, "little"), (100).to_bytes(4, "little")
-    bomb.write_bytes(bomb.read_bytes().replace(size, smaller))
-    with pytest.raises(FilesRefused, match=r"unpacks to over|no readable zip"):
-        unpack(bomb, place, most_bytes=10_000)
-    bomb.write_bytes(b"PK\x03\x04 nothing of the kind")
-    with pytest.raises(FilesRefused, match="no readable zip"):
-        unpack(bomb, place)
-
-
-def test_control_characters_in_a_plugin_name_are_escaped(
-    operator: Operator, cup: Path, data: Path
-) -> None:
-    """Otherwise a name could erase the lines above the question, which say what the plugin does."""
-    hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
-    (cup / "__init__.py").write_text(
-        plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
-    )
-    (cup / "sly\x1b[8m.py").write_text("import socket\n")
-    operator.answer = False
-    operator.install(cup)
-    assert "starts programs on this machine" in operator.heard
-    assert "sly\\x1b[8m.py:1" in operator.heard
-    assert "Cup\\x1b[2J\\x1b[1;1H\\x0aonly a cup\\x202e" in operator.heard
-    assert not {"\x1b", "\u202e"} & set(operator.heard)
-
-
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("https://ann:sesame@host/x.git#main", "https://***@host/x.git#main"),
-        ("git+https://sesame@host/x.git", "https://***@host/x.git"),
-        ("ssh://git:sesame@host/x.git", "ssh://git:***@host/x.git"),
-        ("ssh://git@host:22/x.git", "ssh://git@host:22/x.git"),
-        ("git@host:ann/x.git", "git@host:ann/x.git"),
-        ("https://host/a@b.git", "https://host/a@b.git"),
-    ],
-)
-def test_credentials_of_a_repository_are_not_shown(address: str, shown: str) -> None:
-    source = parse(address)
-    assert str(source) == shown
-    assert source.address == address.removeprefix("git+").partition("#")[0]
-
-
-@pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
-def test_a_malformed_manifest_is_ignored(cup: Path, manifest: str) -> None:
-    (cup / "_manifest.json").write_text(manifest)
-    assert inspect_plugin(cup).tools == ("shake",)
-
-
-def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(
-    operator: Operator, tmp_path: Path, cup: Path
-) -> None:
-    with pytest.raises(SourceRefused, match="or a git address"):
-        operator.install(tmp_path / "missing")
-    (tmp_path / "two" / "a").mkdir(parents=True)
-    (tmp_path / "two" / "b").mkdir()
-    for name in "ab":
-        (tmp_path / "two" / name / "__init__.py").write_text(plugin_source(name, "f"))
-    with pytest.raises(SourceRefused, match=r"several plugins in it \(a, b\)"):
-        operator.install(tmp_path / "two")
-    (cup / "link").symlink_to("/etc/passwd")
-    with pytest.raises(FilesRefused, match="a link; a plugin must contain the file itself"):
-        operator.install(cup)
-
-
-@pytest.mark.long
-def test_a_plugin_is_installed_with_its_packages_or_not_at_all(
-    operator: Operator, cup: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only_these(tmp_path / "index", monkeypatch)
-    make_wheel(tmp_path / "index", "nk_cup", "1.0")
-    for text, error, words in (
-        ("pydantic<2", PackagesRefused, "local/cup needs pydantic<2, and the bot itself has"),
-        ("-r other.txt", InvalidRequirements, r"requirements\.txt:1: .* is an option of pip"),
-        ("x @ https://example.invalid/x.whl", InvalidRequirements, "is an address"),
-        ("not a requirement", InvalidRequirements, "is no requirement"),
-    ):
-        (cup / "requirements.txt").write_text(text)
-        with pytest.raises(error, match=words):
-            operator.install(cup)
-        assert files_of(data) == set()
-    (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
-    operator.installer.shelf.ensure(
-        "local/gone", [PluginRequirement(parse_requirement("httpx"), "local/gone")]
-    )
-    operator.install(cup)
-    assert "needs packages: nk_cup>=1, httpx" in operator.heard
-    assert "got nk-cup 1.0" in operator.heard
-    assert operator.installer.shelf.needs == {"local/cup": ["nk_cup>=1", "httpx"]}
-    operator.installer.remove("cup")
-    assert operator.installer.shelf.held == {}
-
-
-async def test_a_running_bot_loads_and_unloads_what_is_installed_and_removed(
-    tmp_path: Path, cup: Path
-) -> None:
-    world = World(tmp_path / "data")
-    operator = Operator(world.data_dir)
-
-    def state() -> str:
-        return {each.item: each.state for each in read_list(world.data_dir)}.get("local/cup", "")
-
-    async def until(condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(30):
-            while not condition():
-                await anyio.sleep(0.02)
-
-    world.data_dir.mkdir()
-    with DataFolderLock(world.data_dir):
-        async with world.bot(look_s=0.05) as registry:
-            await anyio.to_thread.run_sync(operator.install, cup)
-            await until(lambda: state() == "loaded")
-            (cup / "__init__.py").write_text(plugin_source("cup", "shake", "spill"))
-            await anyio.to_thread.run_sync(operator.installer.update, "cup")
-            await until(lambda: len(registry.plugins()[0].tools) == 2)
-            await anyio.to_thread.run_sync(operator.installer.remove, "cup")
-            await until(lambda: registry.plugins() == () and state() == "")
