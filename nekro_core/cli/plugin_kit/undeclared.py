@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from nekro_core.cli.plugin_kit.inspection import python_files
-from nekro_core.compat.nekro_agent.environment import OFFERED, ROOT
+from nekro_core.compat.nekro_agent.environment import OFFERED, PROVIDED, ROOT
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.plugins.packages.requirements import PluginRequirement, poetry_names
 
@@ -52,7 +52,7 @@ def undeclared_packages(
         by_poetry = poetry.get(canonicalize_name(module), "")
         name = offered.get(module, "") or by_poetry
         key = canonicalize_name(name)
-        if not name or module in own or key in named or bot_version(name):
+        if not name or module in own or key in named | PROVIDED or bot_version(name):
             continue
         source = "its pyproject.toml" if by_poetry == name else "Nekro Agent's environment"
         need = PluginRequirement(Requirement(name), item)

@@ -39,17 +39,20 @@ except ImportError:
 """
 
 
+ALWAYS_RUNS_PIP = """
+import subprocess, sys
+subprocess.run([sys.executable, "-m", "pip", "install", "nk_wanted"], check=True)
+import nk_wanted
+"""
+BY_A_SHELL = """
+import os
+os.system("pip3 install nk_wanted; echo done")
+import nk_wanted
+"""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "before",
-    [
-        RUNS_PIP,
-        'import os\nos.system("pip3 install nk_wanted; echo done")\nimport nk_wanted',
-        "import subprocess, sys\n"
-        'subprocess.run([sys.executable, "-m", "pip", "install", "nk_wanted"], check=True)\n'
-        "import nk_wanted",
-    ],
-)
+@pytest.mark.parametrize("before", [RUNS_PIP, ALWAYS_RUNS_PIP, BY_A_SHELL])
 async def test_a_plugin_that_runs_pip_is_given_the_package_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
@@ -159,9 +162,9 @@ def test_python_refuses_alone_where_the_kernel_cannot(tmp_path: Path) -> None:
     program = f"""
 from pathlib import Path
 from nekro_core.cli.plugin_kit.attempts import AttemptLog
-log = AttemptLog(Path({str(tmp_path / "plugin.py")!r}), Path({str(tmp_path / "free")!r}), refuse=True)
+source, free = Path({str(tmp_path / "plugin.py")!r}), Path({str(tmp_path / "free")!r})
+log = AttemptLog(source, free, refuse=True)
 log.start()
-source = Path({str(tmp_path / "plugin.py")!r})
 exec(compile(source.read_text(), source, "exec"), {{"FREE": {str(tmp_path / "free" / "x")!r}}})
 print([(each.text, Path(each.where).name) for each in log.found])
 """

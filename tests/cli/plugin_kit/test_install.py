@@ -289,3 +289,159 @@ def create_plugin():
     assert "tools for the AI: hello" in operator.heard
     assert "may use send.text, at _manifest.json" in operator.heard
     assert "needs packages: httpx>=0.20 (all there)" in operator.heard
+
+
+SOURCE = ("__init__.py", plugin_source("cup", "shake"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([SOURCE, ("../out.py", "")], "leads out"),
+        ([SOURCE, ("a/../../out.py", "")], "leads out"),
+        ([SOURCE, ("/etc/out.py", "")], "leads out"),
+        ([SOURCE, ("..\\out.py", "")], "leads out"),
+        ([SOURCE, ("C:\\out.py", "")], "leads out"),
+        ([SOURCE, ("a\x01b.py", "")], "leads out"),
+        ([SOURCE, (link("link"), "/etc/passwd")], "is a link"),
+        ([SOURCE, ("a.py", ""), ("A.py", "")], "two files are called"),
+        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files have the path|cannot be unpacked"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "unsupported compression method"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "unsupported compression method"),
+        ([("folder/", "")], "there is no file in it"),
+        ([("readme.txt", "")], "no plugin in it"),
+        ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
+    ],
+)
+def test_a_zip_that_is_refused(
+    operator: Operator,
+    tmp_path: Path,
+    data: Path,
+    entries: list[tuple[str | zipfile.ZipInfo, str]],
+    words: str,
+) -> None:
+    with pytest.raises((FilesRefused, SourceRefused), match=words):
+        operator.install(zipped(tmp_path / "bad.zip", *entries))
+    assert [path.name for path in tmp_path.rglob("*out.py")] == []
+    assert list(data.iterdir()) == []
+
+
+def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
+    bomb, place = tmp_path / "bomb.zip", tmp_path / "place"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__init__.py", "#" * 50_000)
+    with pytest.raises(FilesRefused, match="over 5000 files or 10000 bytes"):
+        unpack(bomb, place, most_bytes=10_000)
+    size, smaller = (50_000).to_bytes(4, "little"), (100).to_bytes(4, "little")
+    bomb.write_bytes(bomb.read_bytes().replace(size, smaller))
+    with pytest.raises(FilesRefused, match=r"unpacks to over|no readable zip"):
+        unpack(bomb, place, most_bytes=10_000)
+    bomb.write_bytes(b"PK\x03\x04 nothing of the kind")
+    with pytest.raises(FilesRefused, match="no readable zip"):
+        unpack(bomb, place)
+
+
+def test_what_a_plugin_calls_itself_moves_no_cursor(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    """The lines that tell what it does must still be there when the operator is asked."""
+    hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
+    (cup / "__init__.py").write_text(
+        plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
+    )
+    (cup / "sly\x1b[8m.py").write_text("import socket\n")
+    operator.answer = False
+    operator.install(cup)
+    assert "starts programs on this machine" in operator.heard
+    assert "sly\\x1b[8m.py:1" in operator.heard
+    assert "Cup\\x1b[2J\\x1b[1;1H\\x0aonly a cup\\x202e" in operator.heard
+    assert not {"\x1b", "\u202e"} & set(operator.heard)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://ann:sesame@host/x.git#main", "https://***@host/x.git#main"),
+        ("git+https://sesame@host/x.git", "https://***@host/x.git"),
+        ("ssh://git:sesame@host/x.git", "ssh://git:***@host/x.git"),
+        ("ssh://git@host:22/x.git", "ssh://git@host:22/x.git"),
+        ("git@host:ann/x.git", "git@host:ann/x.git"),
+        ("https://host/a@b.git", "https://host/a@b.git"),
+    ],
+)
+def test_credentials_of_a_repository_are_not_shown(address: str, shown: str) -> None:
+    source = parse(address)
+    assert str(source) == shown
+    assert source.address == address.removeprefix("git+").partition("#")[0]
+
+
+@pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
+def test_a_manifest_of_nonsense_tells_nothing(cup: Path, manifest: str) -> None:
+    (cup / "_manifest.json").write_text(manifest)
+    assert inspect_plugin(cup).tools == ("shake",)
+
+
+def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path) -> None:
+    with pytest.raises(SourceRefused, match="or a git address"):
+        operator.install(tmp_path / "missing")
+    (tmp_path / "two" / "a").mkdir(parents=True)
+    (tmp_path / "two" / "b").mkdir()
+    for name in "ab":
+        (tmp_path / "two" / name / "__init__.py").write_text(plugin_source(name, "f"))
+    with pytest.raises(SourceRefused, match=r"several plugins in it \(a, b\)"):
+        operator.install(tmp_path / "two")
+    (cup / "link").symlink_to("/etc/passwd")
+    with pytest.raises(FilesRefused, match="a link; a plugin must contain the file itself"):
+        operator.install(cup)
+
+
+@pytest.mark.long
+def test_its_packages_come_with_it_or_it_does_not_come(
+    operator: Operator, cup: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_these(tmp_path / "index", monkeypatch)
+    make_wheel(tmp_path / "index", "nk_cup", "1.0")
+    for text, error, words in (
+        ("pydantic<2", PackagesRefused, "local/cup needs pydantic<2, and the bot itself has"),
+        ("-r other.txt", InvalidRequirements, r"requirements\.txt:1: .* is an option of pip"),
+        ("x @ https://example.invalid/x.whl", InvalidRequirements, "is an address"),
+        ("not a requirement", InvalidRequirements, "is no requirement"),
+    ):
+        (cup / "requirements.txt").write_text(text)
+        with pytest.raises(error, match=words):
+            operator.install(cup)
+        assert files_of(data) == set()
+    (cup / "requirements.txt").write_text("nk_cup>=1  # for cups\n\nhttpx\n")
+    operator.installer.shelf.ensure(
+        "local/gone", [PluginRequirement(parse_requirement("httpx"), "local/gone")]
+    )
+    operator.install(cup)
+    assert "needs packages: nk_cup>=1, httpx" in operator.heard
+    assert "got nk-cup 1.0" in operator.heard
+    assert operator.installer.shelf.needs == {"local/cup": ["nk_cup>=1", "httpx"]}
+    operator.installer.remove("cup")
+    assert operator.installer.shelf.held == {}
+
+
+async def test_a_bot_that_runs_follows(tmp_path: Path, cup: Path) -> None:
+    world = World(tmp_path / "data")
+    operator = Operator(world.data_dir)
+
+    def state() -> str:
+        return {each.item: each.state for each in read_list(world.data_dir)}.get("local/cup", "")
+
+    async def until(condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(30):
+            while not condition():
+                await anyio.sleep(0.02)
+
+    world.data_dir.mkdir()
+    with DataFolderLock(world.data_dir):
+        async with world.bot(look_s=0.05) as registry:
+            await anyio.to_thread.run_sync(operator.install, cup)
+            await until(lambda: state() == "loaded")
+            (cup / "__init__.py").write_text(plugin_source("cup", "shake", "spill"))
+            await anyio.to_thread.run_sync(operator.installer.update, "cup")
+            await until(lambda: len(registry.plugins()[0].tools) == 2)
+            await anyio.to_thread.run_sync(operator.installer.remove, "cup")
+            await until(lambda: registry.plugins() == () and state() == "")
