@@ -30,14 +30,15 @@ def recorded_errors(is_own: Callable[[str], bool]) -> Iterator[list[CaughtError]
     first 100. Code is several times slower meanwhile, so this is for an import that is repeated to
     find out why it failed."""
     found: list[CaughtError] = []
-    seen: set[int] = set()
+    seen: list[BaseException] = []
     before = sys.gettrace()
 
     def meet(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "exception" and len(found) < _MOST:
             kind, error, _ = argument
-            if id(error) not in seen:  # It passes through each frame up to where it is caught.
-                seen.add(id(error))
+            # It passes through each frame up to where it is caught.
+            if not any(error is each for each in seen):
+                seen.append(error)
                 where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 found.append(CaughtError(kind, str(error), where))
         return meet
