@@ -13,10 +13,15 @@ from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.check_command import check_command
 from nekro_core.cli.plugin_kit.files import FilesRefused
+from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
+from nekro_core.cli.plugin_kit.installed import (
+    InstallRecords,
+    lying_plugins,
+    recover_interrupted,
+)
 from nekro_core.cli.plugin_kit.new import write_new
-from nekro_core.cli.plugin_kit.report import printable, state_text
+from nekro_core.cli.plugin_kit.report import printable, state_text, unseen_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
 from nekro_core.plugins.host.listing import UnknownPlugin
@@ -31,8 +36,9 @@ async def _list(_: argparse.Namespace) -> int:
     recover_interrupted(data)
     listed, records = read_list(data), InstallRecords(data)
     installed = records.all()
-    if not listed and not installed:
-        print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
+    unseen = lying_plugins(data, {*installed, *(each.item for each in listed)})
+    if not listed and not installed and not unseen:
+        print("there is no plugin here, and no bot has run here yet", file=sys.stderr)
     for each in listed:
         if each.item not in installed and _is_gone(data, each.item):
             continue
@@ -42,6 +48,9 @@ async def _list(_: argparse.Namespace) -> int:
     for item in sorted(installed.keys() - {each.item for each in listed}):
         print(f"{'new':9} {installed[item].key or item} {installed[item].version}")
         _print_origin(records, item)
+    for item, path in unseen.items():
+        for line in unseen_text(item, inspect_plugin(path)):
+            print(line)
     return 0
 
 

@@ -44,6 +44,16 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
         yield f"{'':10}{line}"
 
 
+def unseen_text(item: str, looked: PluginInspection) -> Iterator[str]:
+    """Yield the lines of a plugin that was copied into the bot's folder, and that no bot has seen
+    yet. They are read from its files."""
+    tools = ", ".join(looked.tools)
+    yield printable(f"{'new':9} {looked.key or item} {looked.version}  {tools}")
+    yield f"{'':10}no bot has run since it was put here; nekro plugin install adds its packages"
+    for text in looked.unreadable:
+        yield printable(f"{'':10}cannot be read: {text}")
+
+
 def with_author_paths(text: str, data_dir: Path, plugin: Path) -> str:
     """Replace the path of the link in the data folder, which the bot reports, by the path of the
     plugin's files, which the author knows."""
