@@ -21,6 +21,7 @@ from nekro_core.cli.plugin_kit.installed import (
     recover_interrupted,
 )
 from nekro_core.cli.plugin_kit.new import write_new
+from nekro_core.cli.plugin_kit.own_writes import changes_of_others
 from nekro_core.cli.plugin_kit.report import printable, state_text, unseen_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
@@ -65,7 +66,7 @@ def _print_origin(records: InstallRecords, item: str) -> None:
     if record := records.all().get(item):
         at = f" at {record.commit[:12]}" if record.commit else ""
         print(f"{'':10}from {record.source}{at}")
-        for line in records.changed_since(item)[:_MOST_CHANGES]:
+        for line in changes_of_others(records.changed_since(item))[:_MOST_CHANGES]:
             print(f"{'':10}since it was installed: {printable(line)}")
 
 

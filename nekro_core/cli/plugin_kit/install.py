@@ -10,17 +10,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import anyio
 import msgspec
 from packaging.requirements import Requirement
 
-from nekro_core.cli.plugin_kit.check import NOT_CONFINED, make_order, time_limit
-from nekro_core.cli.plugin_kit.check_process import CheckProcess
+from nekro_core.cli.plugin_kit.acceptance import NotAccepted, accept, check_with
 from nekro_core.cli.plugin_kit.confined_check import CheckResult
-from nekro_core.cli.plugin_kit.files import changes, digests
+from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
 from nekro_core.cli.plugin_kit.inspection import PluginInspection, inspect_plugin
 from nekro_core.cli.plugin_kit.installed import (
     InstalledPlugin,
@@ -28,6 +26,7 @@ from nekro_core.cli.plugin_kit.installed import (
     install_record,
     recover_interrupted,
 )
+from nekro_core.cli.plugin_kit.own_writes import changes_of_others, keep_files, kept_files
 from nekro_core.cli.plugin_kit.packages import PluginNeeds, plugin_needs
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
@@ -105,16 +104,14 @@ class Installer:
         """Fetch a plugin again from its source and install it. Returns its item name, or an empty
         text if nothing changed.
 
-        Without ``force``, this is refused if the operator has changed the installed files, or if
-        the plugin cannot be loaded. Raises the same errors as `install`.
+        What the plugin wrote into its folder is kept. Without ``force``, this is refused if other
+        files were changed here, or if the plugin cannot be loaded. Raises the same errors as
+        `install`.
         """
         self._finish()
         item, record = self._find(name)
         place = self._plugins / record.path
-        if (mine := self._records.changed_since(item)) and not force:
-            raise InstallRefused(
-                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites the changes"
-            )
+        mine = self._records.changed_since(item)
         with self._staging() as staging:
             fetched = fetch(record.source, staging)
             if self._place_of(fetched)[0] != place:
@@ -122,7 +119,15 @@ class Installer:
                     f"{record.source} now has the plugin {fetched.name}, no longer {item}"
                 )
             different = changes(record.files, _as_placed(fetched, place))
-            if not different and not mine:
+            kept = self._kept(record, place, fetched)
+            lost = [line for line in mine if line.partition(" ")[2] not in kept]
+            lost = [line for line in lost if changes_of_others([line]) or line in different]
+            if lost and not force:
+                raise InstallRefused(
+                    f"{item} was changed here ({', '.join(lost[:5])}): --force overwrites the "
+                    "changes"
+                )
+            if not different and not (mine and force):
                 self._say(f"{item} is as it is there")
                 return ""
             looked, before = inspect_plugin(fetched.path), inspect_plugin(place)
@@ -141,9 +146,19 @@ class Installer:
                 self._moving(item, looked.key, place, staging, fresh),
                 switched_off(self.data_dir, item, looked.key),
             ):
+                keep_files(place, fetched.path, kept)
                 self._move(fetched.path, place, _aside(staging))
                 self._records.put(item, fresh)
         return item
+
+    def _kept(self, record: InstalledPlugin, place: Path, fetched: FetchedPlugin) -> list[str]:
+        """The data files of an installed plugin that an update keeps."""
+        if not place.is_dir() or not fetched.path.is_dir():
+            return []
+        try:
+            return kept_files(record.files, digests(place), digests(fetched.path))
+        except FilesRefused:  # a link, which `changed_since` reports
+            return []
 
     def remove(self, name: str, *, data: bool = False) -> str:
         """Remove a plugin's files. With ``data``, its data folder and configuration are removed
@@ -268,45 +283,23 @@ class Installer:
     def _get_checked(
         self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool
     ) -> None:
-        """Install a plugin's packages and check the plugin with them. Raises `InstallRefused` if it
-        cannot be loaded, unless ``force`` is set; its packages are then what they were before."""
+        """Install a plugin's packages and check the plugin with them; see `accept`."""
         before = [
             PluginRequirement(Requirement(text), item) for text in self.shelf.needs.get(item, ())
         ]
-        self._get(item, needs.every)
-        checked = self._checked(fetched)
-        more = needs.with_attempts(item, checked.attempts)
-        if more != needs:
-            for line in replace(more, undeclared=()).offers():
-                self._say(f"  {line}")
-            self._get(item, more.every)
-            checked = self._checked(fetched)
-        if not checked.confined:
-            self._say(f"  {NOT_CONFINED}")
-        for each in checked.attempts:
-            self._say(f"  while it was loaded: {each.text}, at {each.where}")
-        if checked.loaded:
-            return
-        if force:
-            self._say(f"  it cannot be loaded yet:\n{checked.problems}")
-            return
-        self._get(item, tuple(before))
-        raise InstallRefused(
-            f"it cannot be loaded here; --force installs it all the same:\n{checked.problems}"
-        )
-
-    def _checked(self, fetched: FetchedPlugin) -> CheckResult:
-        if self.check is not None:
-            return self.check(fetched)
-
-        async def check() -> CheckResult:
-            async with CheckProcess.open() as process:
-                copy = process.copy(fetched.path, fetched.name)
-                self.shelf.lend_to(process.data_dir)
-                order = make_order(copy, Path(fetched.name), self.settings)
-                return await process.check(order, time_limit(self.settings))
-
-        return anyio.run(check)
+        check = self.check or (lambda plugin: check_with(plugin, self.shelf, self.settings))
+        try:
+            accept(
+                lambda: check(fetched),
+                item,
+                needs,
+                get=lambda wanted: self._get(item, wanted),
+                say=self._say,
+                force=force,
+            )
+        except NotAccepted as error:
+            self._get(item, tuple(before))
+            raise InstallRefused(str(error)) from None
 
     def _get(self, item: str, needs: tuple[PluginRequirement, ...]) -> None:
         if not needs and item not in self.shelf.needs:

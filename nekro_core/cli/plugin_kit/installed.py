@@ -9,6 +9,7 @@ import msgspec
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
 from nekro_core.cli.plugin_kit.inspection import MANIFEST
+from nekro_core.cli.plugin_kit.own_writes import GONE
 from nekro_core.cli.plugin_kit.sources import Kind, PluginSource
 from nekro_core.plugins.host.file_moves import clear_note, is_lost, recover_interrupted_move
 from nekro_core.plugins.host.links import LOCAL_FOLDER
@@ -66,7 +67,7 @@ class InstallRecords:
             return []
         place = self._data / LOCAL_FOLDER / record.path
         try:
-            return changes(record.files, digests(place)) if place.exists() else ["gone as a whole"]
+            return changes(record.files, digests(place)) if place.exists() else [GONE]
         except (OSError, FilesRefused) as error:
             return [str(error)]
 

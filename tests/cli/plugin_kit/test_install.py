@@ -15,6 +15,7 @@ from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.installed import InstallRecords
+from nekro_core.cli.plugin_kit.own_writes import changes_of_others
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.cli.plugin_kit.unpack import unpack
 from nekro_core.plugins.host.file_moves import NOTE_NAME, PluginMove, move_files
@@ -120,6 +121,41 @@ def test_a_folder_is_installed_updated_and_removed(
     assert not kept.exists()
     with pytest.raises(InstallRefused, match="no plugin 'cup'"):
         operator.installer.remove("cup")
+
+
+def test_what_a_plugin_writes_is_not_told_and_outlives_an_update(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    (cup / "config.json").write_text("{}")
+    operator.install(cup)
+    place = data / "plugins" / "cup"
+    (place / "config.json").write_text('{"mine": 1}')
+    (place / "kept" / "scores.db").parent.mkdir()
+    (place / "kept" / "scores.db").write_text("9")
+    (place / "words.txt").unlink()
+    records = InstallRecords(data)
+    assert changes_of_others(records.changed_since("local/cup")) == []
+    assert operator.installer.update("cup") == ""  # nothing is new there
+
+    (cup / "words.txt").write_text("seven")
+    assert operator.installer.update("cup") == "local/cup"
+    assert (place / "config.json").read_text() == '{"mine": 1}'
+    assert (place / "kept" / "scores.db").read_text() == "9"
+    assert (place / "words.txt").read_text() == "seven"
+    assert changes_of_others(records.changed_since("local/cup")) == []
+
+    (place / "__init__.py").write_text("changed")
+    (place / "extra.py").write_text("")
+    told = ["changed __init__.py", "new extra.py"]
+    assert changes_of_others(records.changed_since("local/cup")) == told
+    with pytest.raises(InstallRefused, match=r"changed here \(changed __init__.py, new extra.py"):
+        operator.installer.update("cup")
+    (cup / "config.json").write_text('{"theirs": 1}')
+    with pytest.raises(InstallRefused, match=r"changed config\.json"):
+        operator.installer.update("cup")
+    assert operator.installer.update("cup", force=True) == "local/cup"
+    assert (place / "config.json").read_text() == '{"theirs": 1}'
+    assert (place / "kept" / "scores.db").read_text() == "9"
 
 
 @pytest.mark.parametrize("key", ["..", "../../precious", "/precious", "a/b"])

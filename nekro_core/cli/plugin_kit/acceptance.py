@@ -1,0 +1,74 @@
+"""Checks a plugin before it is installed, as `nekro plugin check` does."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from nekro_core.cli.plugin_kit.check import NOT_CONFINED, make_order, time_limit
+from nekro_core.cli.plugin_kit.check_process import CheckProcess
+from nekro_core.cli.plugin_kit.confined_check import CheckResult
+from nekro_core.cli.plugin_kit.packages import PluginNeeds
+from nekro_core.cli.plugin_kit.sources import FetchedPlugin
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.packages import PackageFolder
+from nekro_core.plugins.packages.requirements import PluginRequirement
+from nekro_core.system.errors import NekroError
+
+
+class NotAccepted(NekroError):
+    """A plugin cannot be loaded. The text says why."""
+
+
+def check_with(
+    fetched: FetchedPlugin, shelf: PackageFolder, settings: PluginSettings
+) -> CheckResult:
+    """Check a plugin in a confined process, with the packages of ``shelf``. Blocks."""
+
+    async def check() -> CheckResult:
+        async with CheckProcess.open() as process:
+            copy = process.copy(fetched.path, fetched.name)
+            shelf.lend_to(process.data_dir)
+            order = make_order(copy, Path(fetched.name), settings)
+            return await process.check(order, time_limit(settings))
+
+    return anyio.run(check)
+
+
+def accept(
+    check: Callable[[], CheckResult],
+    item: str,
+    needs: PluginNeeds,
+    *,
+    get: Callable[[tuple[PluginRequirement, ...]], None],
+    say: Callable[[str], None],
+    force: bool,
+) -> None:
+    """Get a plugin's packages and check it. A plugin that runs pip gets what pip was to install,
+    and is checked again.
+
+    ``get`` installs packages. Raises `NotAccepted` if the plugin cannot be loaded, unless ``force``
+    is set.
+    """
+    get(needs.every)
+    checked = check()
+    more = needs.with_attempts(item, checked.attempts)
+    if more != needs:
+        for line in replace(more, undeclared=()).offers():
+            say(f"  {line}")
+        get(more.every)
+        checked = check()
+    if not checked.confined:
+        say(f"  {NOT_CONFINED}")
+    for each in checked.attempts:
+        say(f"  while it was loaded: {each.text}, at {each.where}")
+    if checked.loaded:
+        return
+    if not force:
+        raise NotAccepted(
+            f"it cannot be loaded here; --force installs it all the same:\n{checked.problems}"
+        )
+    say("  it cannot be loaded yet:")
+    for line in checked.problems.splitlines():
+        say(f"  {line}")
