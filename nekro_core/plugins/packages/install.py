@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from nekro_core.plugins.packages.conflicts import conflicts_with_bot, explain_failure
 from nekro_core.plugins.packages.errors import PackagesRefused
 from nekro_core.plugins.packages.own_environment import bot_meets, bot_versions
-from nekro_core.plugins.packages.pip import PinnedPackage, PipFailed, install_into, resolve
+from nekro_core.plugins.packages.pip import PinnedPackage, Pip, PipFailed
 from nekro_core.plugins.packages.requirements import PluginRequirement
 
 
@@ -17,9 +17,8 @@ def install_packages(
     every: Mapping[str, Sequence[str]],
     held: Mapping[str, str],
     *,
-    index: str,
+    pip: Pip,
     builds: bool,
-    limit_s: float,
 ) -> list[PinnedPackage]:
     """Install the packages that plugins need into the new folder ``target``. ``held`` are the
     installed packages. If these are exactly the needed ones, nothing is installed.
@@ -36,9 +35,9 @@ def install_packages(
         return []
     try:
         texts = dict.fromkeys(str(need.requirement) for need in needs)
-        pinned = resolve(texts, index=index, builds=builds, limit_s=limit_s)
+        pinned = pip.resolve(texts)
         if {each.name: each.version for each in pinned} != held:
-            install_into(pinned, target, index=index, builds=builds, limit_s=limit_s)
+            pip.install_into(pinned, target)
     except (PipFailed, TimeoutError) as error:
         raise PackagesRefused(explain_failure(error, needs, builds=builds)) from None
     return pinned

@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # these imports take 50 ms, and most bots do not need them
 FOLDER = "plugin_packages"
 """The name of the folder below the data folder."""
 _NOTE = "shelf.json"
+_PIP = "newer-pip"
+"""Holds a pip of its own, if that of the bot's environment is missing or too old."""
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -203,18 +205,18 @@ class PackageFolder:
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
         from nekro_core.plugins.packages.install import install_packages  # noqa: PLC0415 - as above
+        from nekro_core.plugins.packages.pip import Pip  # noqa: PLC0415 - as above
 
         number = max([note.number, *self._numbers()]) + 1
         target = self._folder / str(number)
         try:
-            pinned = install_packages(
-                target,
-                every,
-                note.held,
+            pip = Pip(
+                self._folder / _PIP,
                 index=self._index,
                 builds=self._builds,
                 limit_s=self._limit_s,
             )
+            pinned = install_packages(target, every, note.held, pip=pip, builds=self._builds)
         except PackagesRefused:
             shutil.rmtree(target, ignore_errors=True)
             raise
