@@ -180,7 +180,7 @@ class Fetcher:
             addresses = [ipaddress.ip_address(address) for address in found]
             reach.check_addresses(host, port, addresses)
             return str(addresses[0])
-        raise NoAddress(f"{host} has no address within {self._settings.silent_s:g} s")
+        raise NoAddress(f"{host}: no address was found within {self._settings.silent_s:g} s")
 
     async def _resolves_names(self, key: Hashable) -> bool:
         """Whether this machine resolves a name that always exists."""

@@ -44,7 +44,7 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
-"""Problems that are logged only once. The number is bounded, since each reload may find others."""
+"""How many problems are remembered, so that each is logged once. Each reload may find new ones."""
 
 
 class PluginRegistry(ActivePlugins):

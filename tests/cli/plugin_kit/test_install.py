@@ -290,7 +290,7 @@ def test_a_zip_in_the_layout_of_code_hosts_is_installed(
     assert operator.install(around) == "local/cup"
 
 
-def test_a_plugin_for_maibot(operator: Operator, tmp_path: Path, data: Path) -> None:
+def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
     dependency = {"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}
     code = """
 from maibot_sdk import MaiBotPlugin, Tool
@@ -349,7 +349,7 @@ SOURCE = ("__init__.py", plugin_source("cup", "shake"))
         ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
     ],
 )
-def test_a_zip_that_is_refused(
+def test_a_hostile_zip_is_refused_with_a_reason(
     operator: Operator,
     tmp_path: Path,
     data: Path,
@@ -362,7 +362,7 @@ def test_a_zip_that_is_refused(
     assert list(data.iterdir()) == []
 
 
-def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
+def test_a_zip_with_a_false_size_is_refused(tmp_path: Path) -> None:
     bomb, place = tmp_path / "bomb.zip", tmp_path / "place"
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__init__.py", "#" * 50_000)
@@ -377,10 +377,10 @@ def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
         unpack(bomb, place)
 
 
-def test_what_a_plugin_calls_itself_moves_no_cursor(
+def test_control_characters_in_a_plugin_name_are_escaped(
     operator: Operator, cup: Path, data: Path
 ) -> None:
-    """The lines that tell what it does must still be there when the operator is asked."""
+    """Otherwise a name could erase the lines above the question, which say what the plugin does."""
     hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
     (cup / "__init__.py").write_text(
         plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
@@ -412,12 +412,14 @@ def test_credentials_of_a_repository_are_not_shown(address: str, shown: str) -> 
 
 
 @pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
-def test_a_manifest_of_nonsense_tells_nothing(cup: Path, manifest: str) -> None:
+def test_a_malformed_manifest_is_ignored(cup: Path, manifest: str) -> None:
     (cup / "_manifest.json").write_text(manifest)
     assert inspect_plugin(cup).tools == ("shake",)
 
 
-def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path) -> None:
+def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(
+    operator: Operator, tmp_path: Path, cup: Path
+) -> None:
     with pytest.raises(SourceRefused, match="or a git address"):
         operator.install(tmp_path / "missing")
     (tmp_path / "two" / "a").mkdir(parents=True)
@@ -432,7 +434,7 @@ def test_what_is_no_plugin_is_told(operator: Operator, tmp_path: Path, cup: Path
 
 
 @pytest.mark.long
-def test_its_packages_come_with_it_or_it_does_not_come(
+def test_a_plugin_is_installed_with_its_packages_or_not_at_all(
     operator: Operator, cup: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_these(tmp_path / "index", monkeypatch)
@@ -459,7 +461,9 @@ def test_its_packages_come_with_it_or_it_does_not_come(
     assert operator.installer.shelf.held == {}
 
 
-async def test_a_bot_that_runs_follows(tmp_path: Path, cup: Path) -> None:
+async def test_a_running_bot_loads_and_unloads_what_is_installed_and_removed(
+    tmp_path: Path, cup: Path
+) -> None:
     world = World(tmp_path / "data")
     operator = Operator(world.data_dir)
 
