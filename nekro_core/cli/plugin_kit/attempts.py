@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType, MappingProxyType
@@ -62,7 +63,7 @@ class AttemptLog:
         self._plugin = str(plugin)
         self._free = str(throw_away)
         self._refuse = refuse
-        self._busy = False
+        self._inside = threading.local()
 
     def start(self) -> None:
         """Record from now on."""
@@ -70,13 +71,13 @@ class AttemptLog:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         describe = _EVENTS.get(event)
-        if describe is None or self._busy:
+        if describe is None or getattr(self._inside, "hearing", False):
             return
-        self._busy = True
+        self._inside.hearing = True  # What is done here is no attempt.
         try:
             attempt = self._attempt(event, arguments, describe)
         finally:
-            self._busy = False
+            self._inside.hearing = False
         if attempt is not None and self._refuse:
             raise PermissionError(f"a check lets no plugin do this: {attempt.text}")
 
@@ -100,8 +101,10 @@ class AttemptLog:
         return attempt
 
     def _is_free(self, path: str) -> bool:
+        if os.path.normpath(path).startswith(_HARMLESS):
+            return True
         whole = os.path.realpath(path)
-        return whole == self._free or whole.startswith((f"{self._free}/", *_HARMLESS))
+        return whole == self._free or whole.startswith(f"{self._free}/")
 
     def _where(self, frame: FrameType | None) -> str:
         """The innermost place of the plugin's own code; empty if it is not on the stack."""

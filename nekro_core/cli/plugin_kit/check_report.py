@@ -26,7 +26,6 @@ from nekro_core.plugins.host.links import LOCAL_FOLDER, link_plugin
 from nekro_core.plugins.host.listing import PluginInfo
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
-from nekro_core.plugins.packages.package_folder import FOLDER
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.tools.discovery import deferred_lines
@@ -69,7 +68,7 @@ def carry_out(order: CheckOrder, folder: Path, *, confined: bool) -> CheckResult
     link = data / LOCAL_FOLDER / (plugin.name if plugin.is_file() else item.partition("/")[2])
     attempts = AttemptLog(link, folder, refuse=not confined)
     attempts.start()
-    _let_programs_see_packages(data)
+    os.environ.pop("PYTHONPATH", None)  # it was set for this process alone
     logger.disable("nekro_core")  # the report has the same problems
 
     def shown(text: str) -> str:
@@ -122,13 +121,6 @@ async def _loaded(order: CheckOrder, data: Path) -> _Loaded:
             if each.plugin == bot.info.key
         ]
         return _Loaded(bot.info, tools, notes)
-
-
-def _let_programs_see_packages(data: Path) -> None:
-    """Show the packages of plugins to programs that the plugin starts: its own pip then finds that
-    they are installed, and leaves it at that."""
-    folders = [str(path) for path in (data / FOLDER).glob("[0-9]*")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
 
 
 def _shown_attempt(attempt: Attempt, shown: Callable[[str], str]) -> Attempt:

@@ -1,6 +1,8 @@
 """Says which packages the bot's own environment has, without those of plugins."""
 
+import os
 import sys
+from collections.abc import Iterable
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -46,6 +48,17 @@ def _meets(wanted: Requirement, above: frozenset[str]) -> bool:
     )
 
 
+def own_environment() -> dict[str, str]:
+    """This process's environment variables, with which Python programs do not find the packages of
+    plugins."""
+    shown = _without_plugins(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, shown))}
+
+
 def _own_path() -> list[str]:
-    """``sys.path`` without the folder of plugins' packages."""
-    return [part for part in sys.path if "plugin_packages" not in Path(part).parts]
+    return _without_plugins(sys.path)
+
+
+def _without_plugins(path: Iterable[str]) -> list[str]:
+    """Folders of ``path`` without those of plugins' packages."""
+    return [part for part in path if "plugin_packages" not in Path(part).parts]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # these imports take 50 ms, and most bots do not need them
 FOLDER = "plugin_packages"
 """The name of the folder below the data folder."""
 _NOTE = "shelf.json"
+_PYTHON_PATH = "PYTHONPATH"
 _PIP = "newer-pip"
 """Holds a pip of its own, if that of the bot's environment is missing or too old."""
 
@@ -155,6 +156,7 @@ class PackageFolder:
         finally:
             if self._on_path in sys.path:
                 sys.path.remove(self._on_path)
+            _show_to_programs(self._on_path, "")
             self._on_path = ""
 
     def refresh(self) -> tuple[StalePackage, ...]:
@@ -168,6 +170,7 @@ class PackageFolder:
                 sys.path.remove(self._on_path)
             if now:
                 sys.path.append(now)
+            _show_to_programs(self._on_path, now)
             self._on_path = now
             importlib.invalidate_caches()
         self._needing = frozenset(note.needs)
@@ -282,3 +285,15 @@ def _modules_of(info: Path) -> set[str]:
         return set()
     first = {line.partition(",")[0].partition("/")[0] for line in lines}
     return {name.removesuffix(".py") for name in first if not name.endswith(".dist-info")}
+
+
+def _show_to_programs(before: str, now: str) -> None:
+    """Let Python programs that plugins start find the packages of the folder ``now``, and no longer
+    those of ``before``. A pip that a plugin runs for one of its packages then has nothing to do,
+    and so leaves the bot's environment alone."""
+    parts = [each for each in os.environ.get(_PYTHON_PATH, "").split(os.pathsep) if each]
+    parts = [each for each in parts if each != before] + ([now] if now else [])
+    if parts:
+        os.environ[_PYTHON_PATH] = os.pathsep.join(parts)
+    else:
+        os.environ.pop(_PYTHON_PATH, None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from nekro_core.plugins.packages.own_environment import bot_versions
+from nekro_core.plugins.packages.own_environment import bot_versions, own_environment
 from nekro_core.system.errors import NekroError
 
 _OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
@@ -144,6 +144,7 @@ class Pip:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                env=own_environment(),
                 timeout=self._limit_s,
                 text=True,
                 errors="replace",

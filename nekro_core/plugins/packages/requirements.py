@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -37,14 +38,15 @@ def plugin_requirements(
     inline script metadata of a single file, and the ``python_package`` dependencies of a
     ``_manifest.json``. Addresses, local paths and options of pip are refused. ``provided`` are
     canonical names of distributions that this framework stands for. They are left out, whatever
-    version is asked for. Raises `InvalidRequirements`.
+    version is asked for, as are modules of Python's own library. Raises `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
-    parsed = [(where, _parsed(text, where)) for where, text in found]
+    parsed = [_parsed(text, where, provided) for where, text in found]
     fitting = {
         str(each): each
-        for _, each in parsed
+        for each in parsed
         if canonicalize_name(each.name) not in provided
+        and not is_in_python(each.name)
         and (each.marker is None or each.marker.evaluate())
     }
     return tuple(PluginRequirement(each, name) for each in fitting.values())
@@ -52,7 +54,13 @@ def plugin_requirements(
 
 def parse_requirement(text: str) -> Requirement:
     """Parse one requirement of a name and a version. Raises `InvalidRequirements`."""
-    return _parsed(text, "this")
+    return _parsed(text, "this", ())
+
+
+def is_in_python(name: str) -> bool:
+    """Whether a package's name is that of Python or of a module in its own library. Authors list
+    these too, and packages of such names are copies for Python 2."""
+    return name.lower() == "python" or name.replace("-", "_") in sys.stdlib_module_names
 
 
 def poetry_names(plugin: Path) -> dict[str, str]:
@@ -72,7 +80,7 @@ def poetry_names(plugin: Path) -> dict[str, str]:
     return {canonicalize_name(name): name for name in names if canonicalize_name(name) != "python"}
 
 
-def _parsed(text: str, where: str) -> Requirement:
+def _parsed(text: str, where: str, provided: Collection[str]) -> Requirement:
     try:
         wanted = Requirement(text)
     except InvalidRequirement as error:
@@ -81,7 +89,7 @@ def _parsed(text: str, where: str) -> Requirement:
             f"{where}: {text!r} is no requirement ({reason}); expected a name and a version, for "
             "example httpx>=0.27"
         ) from None
-    if wanted.url:
+    if wanted.url and canonicalize_name(wanted.name) not in provided:
         raise InvalidRequirements(
             f"{where}: {text!r} is an address; packages come by name from the package index"
         )

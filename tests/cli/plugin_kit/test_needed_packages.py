@@ -2,6 +2,7 @@
 framework itself is never fetched."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.packages import plugin_needs
 from nekro_core.cli.plugin_kit.sources import parse
 from nekro_core.plugins.packages import PackageFolder
+from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.testing import Bot
 from tests.plugins.packages.wheels import make_wheel, only_these
 
@@ -74,6 +76,16 @@ def test_the_framework_and_what_it_has_are_no_packages_to_fetch(reader: Path) ->
     assert all(shelf.has(each.requirement) for each in needs.declared)
 
 
+def test_names_that_are_always_met_are_no_packages_to_fetch(reader: Path) -> None:
+    (reader / "pyproject.toml").unlink()
+    (reader / "requirements.txt").write_text(
+        "nekro-agent @ git+https://host/nekro.git\nNekro_Agent (>=2.0,<3)\npython>=3.10\n"
+        "asyncio\nsqlite3\ntyping>=3.7\nhttpx\n"
+    )
+    needs = plugin_needs(reader, "local/reader")
+    assert [str(each.requirement) for each in needs.declared] == ["httpx"]
+
+
 def test_a_module_is_no_package_where_the_plugin_is_not_for_nekro_agent(reader: Path) -> None:
     (reader / "__init__.py").write_text("import json5\nfrom nekro_core.api.plugin import *\n")
     assert plugin_needs(reader, "local/reader").undeclared == ()
@@ -127,6 +139,26 @@ async def test_a_bot_runs_what_was_installed(reader: Path, index: Path, tmp_path
     PackageFolder(data).ensure("local/reader", plugin_needs(reader, "local/reader").every)
     async with Bot.open(data, reader) as bot:
         assert await bot.call("version") == "0.10, mine"
+
+
+@pytest.mark.long
+async def test_programs_that_a_plugin_starts_find_its_packages(
+    reader: Path, index: Path, tmp_path: Path
+) -> None:
+    """So a pip that it runs at each load leaves the bot's environment alone."""
+    make_wheel(index, "json5", "0.10")
+    make_wheel(index, "nk_more", "1.0")
+    pip = "subprocess.run([sys.executable, '-m', 'pip', 'install', 'json5'], check=True)"
+    more = "from nekro_agent.api.plugin import dynamic_import_pkg\ndynamic_import_pkg('nk_more')\n"
+    (reader / "__init__.py").write_text(f"import subprocess, sys\n{pip}\n{more}{CODE}")
+    data, before = tmp_path / "data", os.environ.get("PYTHONPATH")
+    PackageFolder(data).ensure("local/reader", plugin_needs(reader, "local/reader").every)
+    async with Bot.open(data, reader) as bot:
+        assert await bot.call("version") == "0.10, mine"
+        assert str(data / "plugin_packages" / "2") in os.environ["PYTHONPATH"].split(":")
+    assert PackageFolder(data).held == {"json5": "0.10", "nk-more": "1.0"}
+    assert not bot_version("json5")
+    assert os.environ.get("PYTHONPATH") == before
 
 
 @pytest.mark.long
