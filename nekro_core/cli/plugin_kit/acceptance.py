@@ -13,7 +13,6 @@ from nekro_core.cli.plugin_kit.packages import PluginNeeds
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.packages import PackageFolder
-from nekro_core.plugins.packages.requirements import PluginRequirement
 from nekro_core.system.errors import NekroError
 
 
@@ -41,7 +40,7 @@ def accept(
     item: str,
     needs: PluginNeeds,
     *,
-    get: Callable[[tuple[PluginRequirement, ...]], None],
+    get: Callable[[PluginNeeds], None],
     say: Callable[[str], None],
     force: bool,
 ) -> None:
@@ -51,13 +50,13 @@ def accept(
     ``get`` installs packages. Raises `NotAccepted` if the plugin cannot be loaded, unless ``force``
     is set.
     """
-    get(needs.every)
+    get(needs)
     checked = check()
     more = needs.with_attempts(item, checked.attempts)
     if more != needs:
         for line in replace(more, undeclared=()).offers():
             say(f"  {line}")
-        get(more.every)
+        get(more)
         checked = check()
     if not checked.confined:
         say(f"  {NOT_CONFINED}")

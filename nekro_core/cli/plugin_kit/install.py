@@ -27,7 +27,7 @@ from nekro_core.cli.plugin_kit.installed import (
     recover_interrupted,
 )
 from nekro_core.cli.plugin_kit.own_writes import changes_of_others, keep_files, kept_files
-from nekro_core.cli.plugin_kit.packages import PluginNeeds, plugin_needs
+from nekro_core.cli.plugin_kit.packages import PluginNeeds, get_packages, plugin_needs
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
@@ -298,15 +298,13 @@ class Installer:
                 force=force,
             )
         except NotAccepted as error:
-            self._get(item, tuple(before))
+            self._get(item, PluginNeeds(tuple(before)))
             raise InstallRefused(str(error)) from None
 
-    def _get(self, item: str, needs: tuple[PluginRequirement, ...]) -> None:
-        if not needs and item not in self.shelf.needs:
-            return
+    def _get(self, item: str, needs: PluginNeeds) -> None:
         gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
-        for package, version in self.shelf.ensure(item, needs, gone=gone).items():
-            self._say(f"  got {package} {version}")
+        for line in get_packages(self.shelf, item, needs, gone):
+            self._say(f"  {line}")
 
     def _is_gone(self, item: str) -> bool:
         """Whether the plugin's files were removed by hand."""

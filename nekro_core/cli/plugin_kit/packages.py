@@ -1,9 +1,8 @@
 """Finds and installs the packages that a plugin needs, for `nekro plugin check`, `run` and
 `install`."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -14,7 +13,7 @@ from packaging.utils import canonicalize_name
 from nekro_core.cli.plugin_kit.attempts import Attempt
 from nekro_core.cli.plugin_kit.undeclared import UndeclaredPackage, undeclared_packages
 from nekro_core.compat.nekro_agent.environment import PROVIDED
-from nekro_core.plugins.packages import PackageFolder
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
 
@@ -31,7 +30,12 @@ class PluginNeeds:
     @property
     def every(self) -> tuple[PluginRequirement, ...]:
         """All of them."""
-        return (*self.declared, *(each.need for each in self.undeclared), *self.by_pip)
+        return (*self.declared, *self.found)
+
+    @property
+    def found(self) -> tuple[PluginRequirement, ...]:
+        """Those that the plugin does not name."""
+        return (*(each.need for each in self.undeclared), *self.by_pip)
 
     def with_attempts(self, item: str, attempts: Iterable[Attempt]) -> "PluginNeeds":
         """These needs, and those of each pip that the plugin started, if neither they nor the
@@ -59,10 +63,36 @@ def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
     return PluginNeeds(declared, undeclared_packages(plugin, item, declared))
 
 
+def get_packages(
+    shelf: PackageFolder, item: str, needs: PluginNeeds, gone: Collection[str] = ()
+) -> Iterator[str]:
+    """Install what a plugin needs, and yield a line for each package that is new. ``gone`` is as in
+    `PackageFolder.ensure`. Blocks.
+
+    A plugin may go on without a package that it does not name. So one that cannot be had is told,
+    and the others are installed. Raises `PackagesRefused` for those that the plugin names.
+    """
+    if not needs.every and item not in shelf.needs:
+        return
+    try:
+        got = shelf.ensure(item, needs.every, gone=gone)
+    except PackagesRefused:
+        if not needs.found:
+            raise
+        got = shelf.ensure(item, needs.declared, gone=gone)
+        for need in needs.found:
+            try:
+                got |= shelf.ensure(item, [need], more=True)
+            except PackagesRefused as error:
+                _, reason, *_ = (*str(error).splitlines(), "")
+                yield f"not got: {reason}"
+    yield from (f"got {name} {version}" for name, version in got.items())
+
+
 async def fetch_packages(needs: PluginNeeds, item: str, shelf: PackageFolder, out: TextIO) -> None:
     """Install the missing packages of a plugin, and print their names and versions. Raises
     `PackagesRefused`."""
     out.writelines(f"{line}\n" for line in needs.offers())
     if any(not shelf.has(need.requirement) for need in needs.every):
-        got = await anyio.to_thread.run_sync(partial(shelf.ensure, item, needs.every))
-        out.writelines(f"got {name} {version}\n" for name, version in got.items())
+        lines = await anyio.to_thread.run_sync(lambda: [*get_packages(shelf, item, needs)])
+        out.writelines(f"{line}\n" for line in lines)

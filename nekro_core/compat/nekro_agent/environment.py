@@ -70,7 +70,7 @@ PACKAGES = (
     HostPackage("psycopg2-binary", ("psycopg2",), "2", "2"),
     HostPackage("pycryptodome", ("Crypto",), "3", "4"),
     HostPackage("pypdf", ("pypdf",), "5", "7"),
-    HostPackage("python-dateutil", ("dateutil",), "2", "2"),
+    HostPackage("python-dateutil", ("dateutil",), "4", "4"),
     HostPackage("python-jose", ("jose",), "3", "3"),
     HostPackage("python-magic", ("magic",), "0", "0"),
     HostPackage("python-multipart", ("python_multipart", "multipart"), "0", "0"),

@@ -121,6 +121,20 @@ async def test_check_offers_a_package_by_name_and_install_adds_it(
 
 
 @pytest.mark.long
+async def test_a_package_that_cannot_be_had_keeps_no_other_from_being_added(
+    reader: Path, index: Path
+) -> None:
+    """The plugin may go on without it: it did not name it."""
+    make_wheel(index, "json5", "0.10")
+    optional = "try:\n    import pandas\nexcept ImportError:\n    pandas = None\n"
+    (reader / "__init__.py").write_text(optional + CODE)
+    out = io.StringIO()
+    assert await check(reader, out) == 0, out.getvalue()
+    assert "not got: local/reader needs pandas, and the package index has no" in out.getvalue()
+    assert "got json5 0.10" in out.getvalue()
+
+
+@pytest.mark.long
 def test_install_adds_the_package_and_the_bot_finds_it(
     reader: Path, index: Path, tmp_path: Path
 ) -> None:
