@@ -1,7 +1,6 @@
 """Checks a plugin before it is installed, as `nekro plugin check` does."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -54,7 +53,7 @@ def accept(
     checked = check()
     more = needs.with_attempts(item, checked.attempts)
     if more != needs:
-        for line in replace(more, undeclared=()).offers():
+        for line in PluginNeeds((), by_pip=more.by_pip).offers():
             say(f"  {line}")
         get(more)
         checked = check()

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from nekro_core.cli.plugin_kit.attempts import Attempt
 from nekro_core.cli.plugin_kit.undeclared import UndeclaredPackage, undeclared_packages
-from nekro_core.compat.nekro_agent.environment import PROVIDED
+from nekro_core.compat.nekro_agent.environment import PROVIDED, THE_FRAMEWORK
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
@@ -26,6 +26,8 @@ class PluginNeeds:
     declared: tuple[PluginRequirement, ...]
     undeclared: tuple[UndeclaredPackage, ...] = ()
     by_pip: tuple[PluginRequirement, ...] = ()
+    other_versions: tuple[str, ...] = ()
+    """A line for each part of the framework that the plugin wants in another version."""
 
     @property
     def every(self) -> tuple[PluginRequirement, ...]:
@@ -50,8 +52,10 @@ class PluginNeeds:
         return replace(self, by_pip=(*self.by_pip, *found.values()))
 
     def offers(self) -> list[str]:
-        """A line for each package that is added although the plugin does not name it."""
+        """A line for each package that is added although the plugin does not name it, and for each
+        that stays in another version."""
         return [
+            *self.other_versions,
             *(f"{each}: it is added" for each in self.undeclared),
             *(f"it runs pip for {each.requirement}: it is added" for each in self.by_pip),
         ]
@@ -59,8 +63,20 @@ class PluginNeeds:
 
 def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
     """Read the packages that a plugin needs from its files. Raises `InvalidRequirements`."""
-    declared = plugin_requirements(plugin, item, provided=PROVIDED)
-    return PluginNeeds(declared, undeclared_packages(plugin, item, declared))
+    every = plugin_requirements(plugin, item, provided=THE_FRAMEWORK)
+    declared = tuple(
+        each for each in every if canonicalize_name(each.requirement.name) not in PROVIDED
+    )
+    others = [
+        f"it asks for {each.requirement}; the bot itself has {version}, and loads it all the same"
+        for each in every
+        if each not in declared
+        and (version := bot_version(each.requirement.name))
+        and not each.requirement.specifier.contains(version, prereleases=True)
+    ]
+    return PluginNeeds(
+        declared, undeclared_packages(plugin, item, declared), other_versions=tuple(others)
+    )
 
 
 def get_packages(

@@ -13,8 +13,13 @@ from types import MappingProxyType
 ROOT = "nekro_agent"
 """Plugins that import this module are written for Nekro Agent."""
 
-PROVIDED = frozenset({"nekro-agent", "nekro-core"})
-"""Distributions that this framework stands for, by canonical name. They are never fetched."""
+THE_FRAMEWORK = frozenset({"nekro-agent", "nekro-core"})
+"""Distributions that this framework stands for, by canonical name. Their versions mean nothing
+here."""
+
+PROVIDED = THE_FRAMEWORK | {"nonebot2", "nonebot-adapter-onebot", "maibot-plugin-sdk"}
+"""Distributions that are never fetched for a plugin, whatever version it asks for: the framework,
+and the parts of it through which plugins talk with it."""
 
 
 @dataclass(frozen=True, slots=True)

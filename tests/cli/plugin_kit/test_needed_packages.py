@@ -39,7 +39,10 @@ PROJECT = """\
 [project]
 name = "nekro-plugin-reader"
 version = "1.0"
-dependencies = ["nekro-agent>=99.0.0", "nonebot2[fastapi]>=2.2", "nonebot-adapter-onebot", "httpx"]
+dependencies = [
+    "nekro-agent>=99.0.0", "nonebot2[fastapi]>=2.2,<2.3", "nonebot-adapter-onebot",
+    "uvicorn[standard]", "httpx",
+]
 """
 
 
@@ -67,10 +70,14 @@ def installer(data: Path, said: list[str]) -> Installer:
 def test_the_framework_and_what_it_has_are_no_packages_to_fetch(reader: Path) -> None:
     needs = plugin_needs(reader, "local/reader")
     assert [str(each.requirement) for each in needs.declared] == [
-        "nonebot2[fastapi]>=2.2",
-        "nonebot-adapter-onebot",
+        "uvicorn[standard]",
         "httpx",
     ]
+    (other,) = needs.other_versions
+    assert other == (
+        f"it asks for nonebot2[fastapi]<2.3,>=2.2; the bot itself has {bot_version('nonebot2')}, "
+        "and loads it all the same"
+    )
     assert [(each.module, each.where) for each in needs.undeclared] == [("json5", "__init__.py:3")]
     shelf = PackageFolder(reader / "data")
     assert all(shelf.has(each.requirement) for each in needs.declared)
@@ -112,7 +119,7 @@ async def test_check_offers_a_package_by_name_and_install_adds_it(
     make_wheel(index, "json5", "0.10")
     out = io.StringIO()
     assert await check(reader, out) == 0, out.getvalue()
-    offered, got, *_ = out.getvalue().splitlines()
+    _, offered, got, *_ = out.getvalue().splitlines()
     assert offered == (
         "__init__.py:3: it imports json5 and names no package for it; Nekro Agent's environment "
         "has json5: it is added"
