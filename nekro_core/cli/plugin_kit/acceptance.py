@@ -10,6 +10,7 @@ from nekro_core.cli.plugin_kit.check_process import CheckProcess
 from nekro_core.cli.plugin_kit.confined_check import CheckResult
 from nekro_core.cli.plugin_kit.packages import PluginNeeds
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin
+from nekro_core.cli.plugin_kit.surroundings import lend_surroundings
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.system.errors import NekroError
@@ -20,14 +21,16 @@ class NotAccepted(NekroError):
 
 
 def check_with(
-    fetched: FetchedPlugin, shelf: PackageFolder, settings: PluginSettings
+    fetched: FetchedPlugin, shelf: PackageFolder, settings: PluginSettings, data_dir: Path
 ) -> CheckResult:
-    """Check a plugin in a confined process, with the packages of ``shelf``. Blocks."""
+    """Check a plugin in a confined process, with the packages of ``shelf``, and with the plugins
+    that it needs and its configuration from ``data_dir``. Blocks."""
 
     async def check() -> CheckResult:
         async with CheckProcess.open() as process:
             copy = process.copy(fetched.path, fetched.name)
             shelf.lend_to(process.data_dir)
+            lend_surroundings(copy, data_dir, process.data_dir)
             order = make_order(copy, Path(fetched.name), settings)
             return await process.check(order, time_limit(settings))
 

@@ -1,12 +1,15 @@
 """Implements ``nekro plugin check``: loads a plugin in a confined process, and prints what a model
 reads about it and what is wrong with it."""
 
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from nekro_core.cli.plugin_kit.check_process import CheckProcess
 from nekro_core.cli.plugin_kit.confined_check import CheckOrder, CheckResult
 from nekro_core.cli.plugin_kit.packages import PluginNeeds, fetch_packages, plugin_needs
+from nekro_core.cli.plugin_kit.surroundings import lend_surroundings
 from nekro_core.plugins.host.links import plugin_name
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
@@ -36,9 +39,13 @@ async def check(
     out: TextIO,
     settings: PluginSettings | None = None,
     process: CheckProcess | None = None,
+    data_dir: Path | None = None,
 ) -> int:
-    """Load a plugin in a new, empty bot, and print a report. Nothing that the plugin does while it
-    is loaded changes this machine's files. ``process`` is used if one is started already.
+    """Load a plugin in a new bot, and print a report. Nothing that the plugin does while it is
+    loaded changes this machine's files.
+
+    ``process`` is used if one is started already. ``data_dir`` is the operator's data folder; other
+    plugins that the plugin's manifest names, and its configuration, are taken from there.
 
     Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin` and
     `OSError`.
@@ -47,11 +54,12 @@ async def check(
     name = plugin_name(plugin)
     try:
         needs = plugin_needs(plugin, f"local/{name}")
-        checked = await _check_once(plugin, name, needs, settings, out, process)
+        once = partial(_check_once, plugin, name, settings=settings, out=out, data_dir=data_dir)
+        checked = await once(needs, process)
         # It runs pip itself: get it the packages, and see what it does then.
         more = needs.with_attempts(f"local/{name}", checked.attempts)
         if more != needs:
-            checked = await _check_once(plugin, name, more, settings, out)
+            checked = await once(more)
     except (InvalidRequirements, PackagesRefused) as error:
         out.write(f"{error}\n")
         return 1
@@ -65,13 +73,16 @@ async def _check_once(
     plugin: Path,
     name: str,
     needs: PluginNeeds,
+    process: CheckProcess | None = None,
+    *,
     settings: PluginSettings,
     out: TextIO,
-    process: CheckProcess | None = None,
+    data_dir: Path | None,
 ) -> CheckResult:
-    if process is None:
-        async with CheckProcess.open() as started:
-            return await _check_once(plugin, name, needs, settings, out, started)
-    copy = process.copy(plugin, name)
-    await fetch_packages(needs, f"local/{name}", settings.shelf(process.data_dir), out)
-    return await process.check(make_order(copy, plugin, settings), time_limit(settings))
+    async with AsyncExitStack() as stack:
+        running = process or await stack.enter_async_context(CheckProcess.open())
+        copy = running.copy(plugin, name)
+        if data_dir is not None:
+            lend_surroundings(copy, data_dir, running.data_dir)
+        await fetch_packages(needs, f"local/{name}", settings.shelf(running.data_dir), out)
+        return await running.check(make_order(copy, plugin, settings), time_limit(settings))

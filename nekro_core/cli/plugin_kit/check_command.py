@@ -17,8 +17,14 @@ async def check_command(options: argparse.Namespace) -> int:
         from nekro_core.plugins.host.links import NoPlugin  # noqa: PLC0415
 
         try:
-            settings = Settings.load().nekro_plugin
-            return await check(Path(options.path), sys.stdout, settings, process)
+            settings = Settings.load()
+            return await check(
+                Path(options.path),
+                sys.stdout,
+                settings.nekro_plugin,
+                process,
+                settings.nekro_data_dir.absolute(),
+            )
         except (NoPlugin, OSError, SettingsError) as error:
             print(error, file=sys.stderr)
             return 1

@@ -287,7 +287,9 @@ class Installer:
         before = [
             PluginRequirement(Requirement(text), item) for text in self.shelf.needs.get(item, ())
         ]
-        check = self.check or (lambda plugin: check_with(plugin, self.shelf, self.settings))
+        check = self.check or (
+            lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir)
+        )
         try:
             accept(
                 lambda: check(fetched),

@@ -290,9 +290,7 @@ def test_a_zip_in_the_layout_of_code_hosts_is_installed(
     assert operator.install(around) == "local/cup"
 
 
-def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
-    dependency = {"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}
-    code = """
+MAIBOT = """
 from maibot_sdk import MaiBotPlugin, Tool
 
 class Demo(MaiBotPlugin):
@@ -308,9 +306,13 @@ class Demo(MaiBotPlugin):
 def create_plugin():
     return Demo()
 """
+
+
+def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
+    dependency = {"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}
     planted = plant(
         tmp_path,
-        code,
+        MAIBOT,
         plugin_id="ann.mai-demo",
         name="Demo",
         version="1.0.0",
@@ -325,6 +327,42 @@ def create_plugin():
     assert "tools for the AI: hello" in operator.heard
     assert "may use send.text, at _manifest.json" in operator.heard
     assert "needs packages: httpx>=0.20 (all there)" in operator.heard
+
+
+def test_a_plugin_is_checked_with_the_plugins_that_it_needs(
+    operator: Operator, tmp_path: Path, data: Path
+) -> None:
+    needs = [{"type": "plugin", "id": "ann.rates", "version_spec": ">=1.0.0"}]
+    rates = plant(tmp_path, MAIBOT, plugin_id="ann.rates")
+    talk = plant(tmp_path, MAIBOT, plugin_id="ann.talk", dependencies=needs)
+    with pytest.raises(InstallRefused, match=r"it needs the plugin ann\.rates"):
+        operator.install(talk)
+    assert operator.install(rates) == "local/rates"
+    assert operator.install(talk) == "local/talk"
+    assert operator.installer.update("talk") == ""
+
+
+def test_a_plugin_is_checked_with_the_configuration_that_it_has(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    strict = """
+from nekro_core.api.plugin import ConfigBase
+
+@plugin.mount_config()
+class Config(ConfigBase):
+    \"\"\"Settings.\"\"\"
+    KEY: str = ""
+
+@plugin.mount_init_method()
+async def init():
+    assert plugin.get_config(Config).KEY, "set KEY"
+"""
+    (cup / "__init__.py").write_text(plugin_source("cup", "shake", more=strict))
+    with pytest.raises(InstallRefused, match="set KEY"):
+        operator.install(cup)
+    (data / "plugin_data" / "ann.cup").mkdir(parents=True)
+    (data / "plugin_data" / "ann.cup" / "config.yaml").write_text("KEY: abc")
+    assert operator.install(cup) == "local/cup"
 
 
 SOURCE = ("__init__.py", plugin_source("cup", "shake"))
