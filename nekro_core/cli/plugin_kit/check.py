@@ -80,7 +80,9 @@ async def _check_once(
     data_dir: Path | None,
 ) -> CheckResult:
     async with AsyncExitStack() as stack:
-        running = process or await stack.enter_async_context(CheckProcess.open())
+        running = process
+        if running is None:
+            running = await stack.enter_async_context(CheckProcess.open())
         copy = running.copy(plugin, name)
         if data_dir is not None:
             lend_surroundings(copy, data_dir, running.data_dir)
