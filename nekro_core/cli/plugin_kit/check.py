@@ -9,6 +9,7 @@ from typing import TextIO
 from nekro_core.cli.plugin_kit.check_process import CheckProcess
 from nekro_core.cli.plugin_kit.confined_check import CheckOrder, CheckResult
 from nekro_core.cli.plugin_kit.packages import PluginNeeds, fetch_packages, plugin_needs
+from nekro_core.cli.plugin_kit.report import with_author_paths
 from nekro_core.cli.plugin_kit.surroundings import lend_surroundings
 from nekro_core.plugins.host.links import plugin_name
 from nekro_core.plugins.host.settings import PluginSettings
@@ -40,12 +41,14 @@ async def check(
     settings: PluginSettings | None = None,
     process: CheckProcess | None = None,
     data_dir: Path | None = None,
+    said: TextIO | None = None,
 ) -> int:
     """Load a plugin in a new bot, and print a report. Nothing that the plugin does while it is
     loaded changes this machine's files.
 
     ``process`` is used if one is started already. ``data_dir`` is the operator's data folder; other
-    plugins that the plugin's manifest names, and its configuration, are taken from there.
+    plugins that the plugin's manifest names, and its configuration, are taken from there. What the
+    plugin prints and logs goes to ``said``.
 
     Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin` and
     `OSError`.
@@ -54,7 +57,9 @@ async def check(
     name = plugin_name(plugin)
     try:
         needs = plugin_needs(plugin, f"local/{name}")
-        once = partial(_check_once, plugin, name, settings=settings, out=out, data_dir=data_dir)
+        once = partial(
+            _check_once, plugin, name, settings=settings, out=out, said=said, data_dir=data_dir
+        )
         checked = await once(needs, process)
         # It runs pip itself: get it the packages, and see what it does then.
         more = needs.with_attempts(f"local/{name}", checked.attempts)
@@ -77,6 +82,7 @@ async def _check_once(
     *,
     settings: PluginSettings,
     out: TextIO,
+    said: TextIO | None,
     data_dir: Path | None,
 ) -> CheckResult:
     async with AsyncExitStack() as stack:
@@ -87,4 +93,7 @@ async def _check_once(
         if data_dir is not None:
             lend_surroundings(copy, data_dir, running.data_dir)
         await fetch_packages(needs, f"local/{name}", settings.shelf(running.data_dir), out)
-        return await running.check(make_order(copy, plugin, settings), time_limit(settings))
+        result = await running.check(make_order(copy, plugin, settings), time_limit(settings))
+        if said is not None:
+            said.write(with_author_paths(running.said(), running.data_dir, plugin))
+        return result

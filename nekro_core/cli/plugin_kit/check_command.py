@@ -24,6 +24,7 @@ async def check_command(options: argparse.Namespace) -> int:
                 settings.nekro_plugin,
                 process,
                 settings.nekro_data_dir.absolute(),
+                sys.stderr,
             )
         except (NoPlugin, OSError, SettingsError) as error:
             print(error, file=sys.stderr)

@@ -21,6 +21,7 @@ from nekro_core.cli.plugin_kit.files import MOST_BYTES, NO_PART
 
 _LAST_LINES = 3
 _OUTPUT = "output.log"
+_MOST_SAID = 100_000
 _OWN_CODE = str(Path(__file__).parents[3])
 
 
@@ -91,9 +92,14 @@ class CheckProcess:
             status = self._process.returncode
             return self._failed(f"the process that checked it ended with status {status}")
 
+    def said(self) -> str:
+        """The last that the plugin and the bot of the check have printed and logged."""
+        with (self.folder / _OUTPUT).open("rb") as file:
+            file.seek(max(0, (self.folder / _OUTPUT).stat().st_size - _MOST_SAID))
+            return file.read().decode(errors="replace")
+
     def _failed(self, text: str) -> CheckResult:
-        said = (self.folder / _OUTPUT).read_text(errors="replace").splitlines()
-        last = [line for line in said if line.strip()][-_LAST_LINES:]
+        last = [line for line in self.said().splitlines() if line.strip()][-_LAST_LINES:]
         report = "\n".join([f"{text}; the last that it wrote:" if last else text, *last])
         return CheckResult(status=1, report=f"{report}\n", problems=report)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from nekro_core.app.logs import log_to_stderr
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.check_command import check_command

@@ -50,8 +50,10 @@ def main(folder: Path) -> None:
         [(folder, WRITE_RIGHTS), ("/dev", WRITE_FILE), ("/dev/shm", WRITE_RIGHTS)],  # noqa: S108 - shared memory
     )
     # Imports the whole bot, meanwhile the order is prepared.
+    from nekro_core.app.logs import log_to_stderr  # noqa: PLC0415
     from nekro_core.cli.plugin_kit.check_report import carry_out  # noqa: PLC0415
 
+    log_to_stderr()
     line = sys.stdin.buffer.readline()
     if not line:
         return  # the other process was ended

@@ -271,6 +271,7 @@ class Installer:
         self._say(f"  from {source}{commit}; {len(files)} files")
         for line in abilities_text(looked):
             self._say(line)
+        self._tell_manifest_problems(fetched.path)
         if needs.declared:
             missing = [need for need in needs.declared if not self.shelf.has(need.requirement)]
             wanted = ", ".join(str(need.requirement) for need in needs.declared)
@@ -279,6 +280,19 @@ class Installer:
         for line in needs.offers():
             self._say(f"  {line}")
         self._say(RIGHTS)
+
+    def _tell_manifest_problems(self, plugin: Path) -> None:
+        """Print the warnings that the bot would log. Raises `InstallRefused` for a plugin that the
+        bot would not load."""
+        found = manifest_problems(
+            plugin, self._plugins, strict_host_range=self.settings.strict_host_range
+        )
+        errors = [each for each in found if each.severity is ProblemSeverity.ERROR]
+        if errors:
+            told = "\n".join(map(str, errors))
+            raise InstallRefused(f"a bot could not load it:\n{told}")
+        for each in found:
+            self._say(f"  {each.severity.value}: {each}")
 
     def _get_checked(
         self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool

@@ -179,7 +179,7 @@ def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") 
     """Describe a plugin's exception, with the last line of the plugin's own code in its
     traceback."""
     remedy = _remedy(type(error))
-    text = message or f"{type(error).__name__}: {error}"
+    text = message or with_plugin_names(f"{type(error).__name__}: {error}")
     if isinstance(error, SyntaxError) and error.filename:
         return _error(
             f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}", remedy

@@ -124,6 +124,20 @@ async def test_a_plugin_that_hangs_or_ends_the_process_fails_its_check(
 
 
 @pytest.mark.long
+async def test_what_a_plugin_prints_and_logs_while_it_is_checked_is_passed_on(
+    tmp_path: Path,
+) -> None:
+    place = plugin(
+        tmp_path, "from nekro_core.api.core import logger\nprint('hi')\nlogger.info('ho')"
+    )
+    said = io.StringIO()
+    assert await check(place, io.StringIO(), said=said) == 0
+    assert said.getvalue().startswith("hi\n")
+    assert "local/demo" in said.getvalue()
+    assert "ho" in said.getvalue()
+
+
+@pytest.mark.long
 async def test_settings_of_the_bot_do_not_reach_a_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

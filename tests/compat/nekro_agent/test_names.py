@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 
 from nekro_core.compat.nekro_agent.environment import PACKAGES
 from nekro_core.compat.nekro_agent.imports import install_facades
+from nekro_core.compat.nekro_agent.refused import REFUSED
 from nekro_core.plugins.packages.own_environment import bot_version
 
 NAMES = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding="utf-8"))
@@ -36,6 +37,16 @@ finds the variable `_ck` (the chat key), the functions `send_msg_text(_ck, text)
 list them.
 
 """
+REFUSED_HEAD = """
+## What is not here
+
+Importing one of these names, or what is below one of these modules, is an `ImportError` with the
+text of the second column.
+
+| name | what to use instead |
+|---|---|
+"""
+
 ENVIRONMENT = """\
 ## Packages of Nekro Agent's environment
 
@@ -90,6 +101,8 @@ def written() -> str:
             lines += ["", f"## `{place}`", "", "| name | |", "|---|---|"]
             before = place
         lines.append(f"| `{name}` | {status(place, name, there)} |")
+    lines += ["", *REFUSED_HEAD.splitlines()]
+    lines += [f"| `{entry.replace(':', ' ')}` | {remedy} |" for entry, remedy in REFUSED.items()]
     lines += ["", "", *_environment()]
     return "\n".join(lines) + "\n"
 
