@@ -1,6 +1,7 @@
 """Checks a plugin before it is installed, as `nekro plugin check` does."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
@@ -34,7 +35,9 @@ def check_with(
             order = make_order(copy, Path(fetched.name), settings)
             return await process.check(order, time_limit(settings))
 
-    return anyio.run(check)
+    # In a thread of its own, because the caller's thread may have an event loop already.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, check).result()
 
 
 def accept(
