@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nekro_core.cli.plugin_kit.inspection import PluginInspection
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
 
 RIGHTS = (
@@ -42,6 +42,16 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
     yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
     for line in (*plugin.addresses, *plugin.problems):
         yield f"{'':10}{line}"
+
+
+def unseen_text(item: str, looked: PluginInspection) -> Iterator[str]:
+    """Yield the lines of a plugin that was copied into the bot's folder, and that no bot has seen
+    yet. They are read from its files."""
+    tools = ", ".join(looked.tools)
+    yield printable(f"{'new':9} {looked.key or item} {looked.version}  {tools}")
+    yield f"{'':10}no bot has run since it was put here; nekro plugin install adds its packages"
+    for text in looked.unreadable:
+        yield printable(f"{'':10}cannot be read: {text}")
 
 
 def with_author_paths(text: str, data_dir: Path, plugin: Path) -> str:

@@ -40,7 +40,7 @@ def installer(data: Path, said: list[str], *, strict: bool = False) -> Installer
         shelf=PackageFolder(data),
         ask=lambda _: True,
         say=said.append,
-        strict_host_range=strict,
+        settings=STRICT if strict else PluginSettings(),
     )
 
 
@@ -73,6 +73,7 @@ async def test_a_plugin_for_another_version_runs_and_a_strict_bot_refuses_it(
         assert "NEKRO_PLUGIN__STRICT_HOST_RANGE=false" in str(info.problems[0])
 
 
+@pytest.mark.long
 async def test_check_and_install_give_the_same_warning(tmp_path: Path) -> None:
     folder = plant(tmp_path / "work", SOURCE, plugin_id="ann.weather", **TOO_NEW)
     out, said = io.StringIO(), list[str]()
@@ -82,6 +83,7 @@ async def test_check_and_install_give_the_same_warning(tmp_path: Path) -> None:
     assert "  warning: host_application: wants 2.0.0 to any" in "\n".join(said)
 
 
+@pytest.mark.long
 async def test_with_the_strict_setting_check_and_install_refuse_the_plugin(tmp_path: Path) -> None:
     folder = plant(tmp_path / "work", SOURCE, plugin_id="ann.weather", **TOO_NEW)
     out = io.StringIO()
@@ -92,6 +94,7 @@ async def test_with_the_strict_setting_check_and_install_refuse_the_plugin(tmp_p
     assert not (tmp_path / "plugins").exists()
 
 
+@pytest.mark.long
 def test_install_refuses_a_plugin_that_no_bot_could_load(tmp_path: Path) -> None:
     """Earlier, `install` said that a running bot would load such a plugin at once."""
     old = plant(tmp_path / "work", SOURCE, plugin_id="ann.old", manifest_version=1)
@@ -106,6 +109,7 @@ def test_install_refuses_a_plugin_that_no_bot_could_load(tmp_path: Path) -> None
     assert installer(tmp_path, []).install(parse(str(more))) == "local/more"
 
 
+@pytest.mark.long
 async def test_maibots_adapter_for_qq_counts_as_installed(tmp_path: Path) -> None:
     """The bot's own OneBot adapter does the work of MaiBot's adapters for QQ."""
     needs = [
