@@ -1,6 +1,6 @@
-"""``python -m bench [ROOM ...]``: measure, print, and say which figures miss their target.
+"""``python -m bench [PART ...]``: measure, print, and say which figures miss their target.
 
-Each module of this folder with ``async def figures()`` measures one room. These are no tests: on a
+Each module of this folder with ``async def figures()`` is a part. Benchmarks are not tests: on a
 busy machine a figure may miss its target although nothing is wrong.
 """
 
@@ -17,7 +17,8 @@ from bench.figure import Figure, table
 
 
 def main(rooms: list[str]) -> int:
-    """Measure the named rooms, or all. Returns 0 if every target was reached."""
+    """Measure the parts in ``rooms``, or all if it is empty. Returns 0 if every target was
+    reached."""
     known = [
         info.name
         for info in pkgutil.iter_modules(bench.__path__)
