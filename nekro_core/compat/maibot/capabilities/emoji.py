@@ -34,8 +34,8 @@ Entry = dict[str, Any]
 
 
 async def register(call: CapabilityCall) -> Answer:
-    """``emoji.register``: adds a sticker. If no description is given, the bot's model writes one,
-    if it accepts pictures."""
+    """``emoji.register``: adds a sticker. If no description is given and the bot's model accepts
+    pictures, the model writes the description."""
     data = decoded(call.text("emoji_base64", needed=True))
     try:
         encoded = base64.b64encode(data or b"").decode()
@@ -103,8 +103,9 @@ async def all_emoji(call: CapabilityCall) -> Answer:
 
 
 async def by_description(call: CapabilityCall) -> Answer:
-    """``emoji.get_by_description``: the sticker whose description and emotions contain the most
-    pairs of adjacent characters of the given text; None if no sticker contains such a pair."""
+    """``emoji.get_by_description``: the sticker that fits a text best: its description and emotions
+    contain the largest number of the text's pairs of adjacent characters. None if no sticker
+    contains such a pair."""
     wanted = call.text("description", needed=True)
     before = await call.hooks.hook("emoji.maisaka.before_select", {"description": wanted})
     if before.aborted:
