@@ -1,9 +1,9 @@
 """A table of the modules that plugins for nekro-agent import. Each entry lists the names in a
 module and the objects of nekro-core behind them.
 
-To offer another module, add an entry. A line ``module`` offers all names in the ``__all__`` of this
-module. ``module:Name`` offers one name, and ``module:Name as other`` offers it under another name.
-``module as name`` offers the module itself.
+To offer another module, add an entry. In an entry, a line ``module`` offers all names in the
+``__all__`` of a module of nekro-core. ``module:Name`` offers one name of it, and
+``module:Name as other`` offers this name as ``other``. ``module as name`` offers the module itself.
 """
 
 from collections.abc import Mapping

@@ -36,8 +36,8 @@ def matches_filter(
 
 
 def chosen_ids(ids: Iterable[Any]) -> frozenset[PointId]:
-    """The ids as points have them: the number 7 and the text ``7`` are different points, and a UUID
-    is a text."""
+    """Convert ids to the form in which points are stored. The number 7 and the text ``7`` are
+    different ids. A UUID becomes a text."""
     return frozenset(each if isinstance(each, int) else str(each) for each in ids)
 
 

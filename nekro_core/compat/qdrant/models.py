@@ -1,8 +1,8 @@
 """The arguments and results of the vector store, with the class names of Qdrant's client.
 
-The classes are a selection of ``qdrant_client.models`` and have the fields of Qdrant's API
-(api.qdrant.tech). Where an object of this module is accepted, an object of the real package is
-accepted too.
+The classes are some of those in ``qdrant_client.models`` and have the fields of Qdrant's API
+(api.qdrant.tech). The methods that accept an object of this module also accept the object of the
+real package ``qdrant-client``.
 """
 
 from enum import StrEnum
