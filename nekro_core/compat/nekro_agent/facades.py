@@ -282,9 +282,8 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.image_utils": (f"{_COMPAT}.tools.image_utils",),
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
-        # The bot's vector store with the names of Qdrant's client. If the real package is
-        # installed, it is imported instead. The bot's store accepts the objects of the real package
-        # too.
+        # The bot's vector store, with the names of Qdrant's client. If the real package is
+        # installed, the real package is imported. The bot's store accepts its objects too.
         "qdrant_client": (
             *_of(f"{_VECTORS}.client", "AsyncQdrantClient QdrantClient"),
             f"{_VECTORS}.models as models",
