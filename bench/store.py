@@ -35,7 +35,8 @@ _LATENCIES = 300
 
 
 async def figures() -> list[Figure]:
-    """The rate of storing under load, and the latency of a single message and a single send."""
+    """How many messages per second are stored under load, how long storing one message takes, and
+    how long it takes from sending a message to the platform call."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.sqlite3"
         async with Store.open(f"sqlite://{path}") as store:

@@ -55,9 +55,8 @@ class BotView:
         return instances.get(account, "") if account else next(iter(instances.values()), "")
 
     def instance_on(self, platform: str, account: str = "") -> str:
-        """The same as `instance_of`, for a platform by MaiBot's name. If the
-        bot's own adapter and a plugin's gateway both have such an account, the bot's own adapter is
-        taken."""
+        """The same as `instance_of`, for a platform by MaiBot's name. If the bot's own adapter and
+        a plugin's gateway both have such an account, the bot's own adapter is taken."""
         found = (self.instance_of(adapter, account) for adapter in adapters_of(platform))
         return next(filter(None, found), "")
 

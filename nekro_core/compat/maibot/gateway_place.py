@@ -48,7 +48,8 @@ def choose_place(
         only_receives: Whether the gateway cannot send.
         own_adapters: Names of the bot's own adapters, whether or not an account uses them.
         running: Names of the running adapters that are not gateways.
-        accounts: For each adapter that may serve the platform, the instances of its known accounts.
+        accounts: For each adapter that may serve the platform, its known accounts with their
+            instances.
         serving: The account of another gateway that sends to this platform already; empty if there
             is none.
 

@@ -529,7 +529,7 @@ class QdrantClient:
                 method(*args, **kwargs).send(None)
             except StopIteration as done:
                 return done.value
-            raise RuntimeError(f"{name} waits for something")
+            raise RuntimeError(f"{name} waited, but a blocking client cannot wait")
 
         return call
 

@@ -21,7 +21,7 @@ def matches_filter(
     if condition is None:
         return True
     if depth > _DEEPEST:
-        raise InvalidFilter(f"a filter nested more than {_DEEPEST} deep")
+        raise InvalidFilter(f"the filter is nested more than {_DEEPEST} levels deep")
     if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
         return _filter(condition, point, payload, depth)
     if (ids := getattr(condition, "has_id", None)) is not None:

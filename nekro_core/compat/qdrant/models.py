@@ -173,8 +173,8 @@ class FieldCondition(_Model):
         key: The field. ``author.name`` is the field ``name`` in the field ``author``.
         match: `MatchValue`, `MatchAny`, `MatchExcept` or `MatchText`.
         range: A `Range`.
-        is_empty: Whether the field is missing, null or an empty list.
-        is_null: Whether the field is null.
+        is_empty: If True, the field must be missing, null or an empty list; if False, it must not.
+        is_null: If True, the field must be null; if False, it must not.
     """
 
     key: str

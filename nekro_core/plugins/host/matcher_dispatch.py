@@ -48,7 +48,7 @@ class MatcherDecision:
         with anyio.move_on_after(DECISION_S) as wait:
             await self._known.wait()
         if wait.cancelled_caught:
-            logger.warning("NoneBot's matchers took over {:g} s: the bot goes on", DECISION_S)
+            logger.warning("NoneBot's matchers took over {:g} s: the bot stops waiting", DECISION_S)
         return self._blocked
 
 

@@ -218,7 +218,7 @@ def _matcher(filters: Any) -> Callable[[Row], bool]:
     for key in filters:
         _, _, operator = str(key).partition("__")
         if operator and operator not in _OPERATORS:
-            raise CapabilityError(f"filter {key!r}: there is {', '.join(sorted(_OPERATORS))}")
+            raise CapabilityError(f"filter {key!r}: expected {', '.join(sorted(_OPERATORS))}")
 
     def match(row: Row) -> bool:
         for key, wanted in filters.items():

@@ -48,7 +48,7 @@ async def register(call: CapabilityCall) -> Answer:
     number = hashlib.sha256(picture.data).hexdigest()[:32]
     entries = await _read(call)
     if number not in entries and len(entries) >= _MOST:
-        raise CapabilityError(f"emoji.register: there are {_MOST} already; delete some")
+        raise CapabilityError(f"emoji.register: there are {_MOST} stickers already; delete some")
     described = {
         "description": call.text("description"),
         "emotion": call.args.get("emotion") or [],
@@ -83,7 +83,7 @@ async def delete(call: CapabilityCall) -> Answer:
     number, entries = call.text("emoji_hash", needed=True), await _read(call)
     entry = entries.pop(number, None)
     if entry is None:
-        raise CapabilityError(f"emoji.delete: there is no {number!r}")
+        raise CapabilityError(f"emoji.delete: there is no sticker {number!r}")
     await anyio.Path(_folder(call) / entry["file"]).unlink(missing_ok=True)
     await _write(call, entries)
     return success(hash=number)

@@ -109,7 +109,7 @@ async def definitions(call: CapabilityCall) -> Answer:
 
 async def not_supported(call: CapabilityCall) -> Answer:
     """Refuse a call of a capability that this bot does not have."""
-    raise CapabilityError(f"{call.name}: this bot has none")
+    raise CapabilityError(f"{call.name}: this bot does not have this capability")
 
 
 def _plugin_info(plugin: MaiBotPlugin) -> dict[str, Any]:
