@@ -1,10 +1,10 @@
 """Runs a busy bot for an hour: ``make soak``, ``make soak MINUTES=5``. CI does not run this test.
 
 The bot gets fifty messages per second in 500 groups of five accounts. One message in twenty is for
-the bot, and the scripted model answers it with code that sends one message. All the time, the test
-measures the messages that are not stored yet and their age, the deliveries that are not sent yet,
-the time of each answer, and the bot's memory. At the end, memory and queues must not have grown: in
-the last third of the time they are not larger than in the middle third, apart from noise.
+the bot, and the scripted model answers it with one message. All the time, the test measures the
+messages that are not stored yet and their age, the deliveries that are not sent yet, the time of
+each answer, and the bot's memory. At the end, memory and queues must not have grown: in the last
+third of the time they are not larger than in the middle third, apart from noise.
 """
 
 import argparse
@@ -34,7 +34,8 @@ _WARM = 1 / 3
 """The first part of the time, in which each chat gets its first message. Its samples are not
 judged."""
 _SHORTEST_MIN = 30.0
-"""In a shorter test, the first third is too short for each chat to have its first turn."""
+"""A test of fewer minutes does not judge memory: its first third is too short for each chat to have
+its first turn."""
 _MEMORY_NOISE = 0.02
 _MEMORY_NOISE_MIB = 3.0
 _QUEUE_NOISE = 25

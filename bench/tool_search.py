@@ -1,12 +1,12 @@
 """Measures hits and time of the tool search, and of variants of it, which show whether each part of
 the search is needed.
 
-A hit is counted as in decision 0028: the wanted tool is among the first three results. The searches
-are in numbered sets. The lexicon was improved with the misses of the fifth and the sixth set, but
-not with the misses of the seventh. BM25 is the textbook formula over the same stems, character
-pairs and letter triples, without the lexicon. BM25 is combined with the encoder in two ways: the
-score of BM25, divided by the score of the rarest possible word, is added to the similarity; or the
-two are fused by reciprocal ranks.
+A hit is counted as in docs/decisions/0028: the wanted tool is among the first three results. The
+searches are in numbered sets. The lexicon was improved with the misses of the fifth and the sixth
+set, but not with the misses of the seventh. BM25 is the textbook formula over the same stems,
+character pairs and letter triples, without the lexicon. BM25 is combined with the encoder in two
+ways: the score of BM25, divided by the score of the rarest possible word, is added to the
+similarity; or the two are fused by reciprocal ranks.
 
 Source of the constant 60 (``_RANKS``): Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion
 outperforms Condorcet and individual rank learning methods" (2009).

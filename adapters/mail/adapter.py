@@ -31,7 +31,7 @@ repeats."""
 SEND_S = 55.0
 """Time limit for sending a mail, in seconds. When it is over, the outcome counts as unknown."""
 POSTS = 4
-"""Most mails that are sent at the same time."""
+"""Maximum number of mails that are sent at the same time."""
 
 
 class MailAdapter:

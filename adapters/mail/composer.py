@@ -24,7 +24,8 @@ from .settings import Mailbox
 from .threads import Thread, new_id
 
 MAIL_BYTES = 18 * 1024 * 1024
-"""Most bytes of attachments in a mail. In base64 they become 24 MiB, and providers accept 25."""
+"""Maximum number of bytes of attachments in a mail. In base64 they become 24 MiB, and providers
+accept 25 MiB."""
 CAPABILITIES = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image, Voice, Video, File}),
     alone=frozenset(),
@@ -45,7 +46,7 @@ def compose(
     """Write the mail. ``files`` maps media paths to their bytes. Raises `UnsendableMail`.
 
     The mail is addressed to the person alone. Its headers say that a program wrote it, so that no
-    other program answers (RFC 3834, 5).
+    other program answers (RFC 3834, section 5).
     """
     key = delivery.chat_key
     mail = EmailMessage(policy=POLICY)

@@ -22,7 +22,7 @@ _HIDDEN = re.compile(
     re.IGNORECASE,
 )
 DEPTH = 1000
-"""Elements nested deeper than this are not tracked."""
+"""Elements nested deeper than this are not tracked: their text is taken even if it is hidden."""
 
 
 class _Words(HTMLParser):

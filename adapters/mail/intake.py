@@ -35,8 +35,8 @@ from .settings import Mailbox
 from .threads import Thread, ThreadStore, is_ours, our_ids, thread_of
 
 TEXT_LENGTH = 20_000
-"""Most characters of a mail that become the message's text. A longer text is also attached as a
-file."""
+"""Maximum number of characters of a mail that become the message's text. A longer text is also
+attached as a file."""
 _RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 SLACK_S = 86_400.0
@@ -58,7 +58,8 @@ class MailIntake:
     async def take(self, box: Mailbox, fetched: FetchedMail, mail: Mail) -> bool:
         """Hand a mail to the host, and return True when it is stored. False if the mail is ignored.
 
-        If the store fails, it is tried again several times. Then its error is raised.
+        If the store fails, storing is tried again several times. If all tries fail, the error of
+        the store is raised.
         """
         if fetched.arrived < self.seen_until.get(box.id, 0.0) - SLACK_S:
             return False

@@ -12,16 +12,16 @@ from .html_text import words_of
 
 ATTACHMENTS = 20
 WORK = 3_000_000
-"""Most work for the parser: the number of lines times the number of part boundaries. The parser
-compares each line with each boundary, in up to 1 µs. A mail with 40 MB of attachments stays below
-this bound."""
+"""Maximum work for the parser, as the number of lines times the number of part boundaries. The
+parser compares each line with each boundary; one comparison takes up to 1 µs. A mail with 40 MB of
+attachments stays below this bound."""
 HTML_LENGTH = 1_000_000
-"""Most characters of HTML that are read."""
+"""Maximum number of characters of HTML that are read."""
 HEADER_BYTES = 16_000
 HEADERS_BYTES = 256_000
-"""Most bytes of one header, and of all headers of a mail and its parts together. Only headers that
-match `_READ` count. The parser's time grows with the square of a header's length: a ``From`` of
-20,000 bytes takes 2 s, and one of 1 MB takes more than an hour."""
+"""Maximum number of bytes of one header, and of all headers of a mail and its parts together. Only
+headers that match `_READ` count. The parser's time grows with the square of a header's length: a
+``From`` of 20,000 bytes takes 2 s, and one of 1 MB takes more than an hour."""
 _READ = re.compile(
     rb"(?:from|subject|message-id|references|in-reply-to|content-[a-z-]+|mime-version|precedence|"
     rb"auto-submitted|return-path|x-auto-response-suppress|authentication-results)[ \t]*:",

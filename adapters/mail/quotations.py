@@ -16,9 +16,10 @@ _DIVIDER = re.compile(
 _OUTLOOK = re.compile(r"^\s*(?:from|von|de|发件人|寄件者|差出人)\s*[:：].*@", re.IGNORECASE)
 _SIGNATURE = re.compile(r"^-- $")
 _REACH = 3
-"""Most lines over which a mail program may spread "On Monday ... wrote:"."""
+"""Maximum number of lines over which a mail program may spread "On Monday ... wrote:"."""
 _LONGEST = 500
-"""Most characters of these lines. The regular expression takes seconds for 20,000 blanks."""
+"""Maximum number of characters of these lines. The regular expression takes seconds for 20,000
+blanks."""
 
 
 def without_quotes(text: str) -> str:

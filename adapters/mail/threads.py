@@ -19,8 +19,8 @@ from nekro_core.api.chat import ChatKey
 FOLDER = Path("mail", "threads")
 """The folder below the data folder that has one file for each chat."""
 KEPT_IDS = 20
-"""Most Message-IDs that an answer refers to. RFC 5322 asks for all, although mail programs use only
-the first and the last ones."""
+"""Maximum number of Message-IDs that an answer refers to. RFC 5322 asks for all, although mail
+programs use only the first and the last ones."""
 KEPT_THREADS = 20_000
 NO_THREAD = "0"
 _OURS = re.compile(r"<nekro\.(0|[0-9a-f]{12})\.[0-9a-f]{16}@([^<>@\s]+)>")

@@ -58,13 +58,14 @@ UPLOAD_S = 50.0
 """Time limit for uploading a medium, in seconds. A medium is uploaded before its message is
 sent."""
 PATIENCE_S = 15.0
-"""Most seconds in total that one call waits because of the server's rate limit."""
+"""Maximum seconds that one call waits, in all its waits together, because of the server's rate
+limit."""
 EDIT_EVERY_S = 3.0
 """Minimum seconds between two edits. Each edit is a separate event, and by default Synapse accepts
 one event in 5 s from an account."""
 ASKED_PAGES = 10
-"""Most pages that are searched for a message of unknown outcome. A page has 100 messages of the
-account."""
+"""Maximum number of pages that are searched for a message of unknown outcome. A page has 100
+messages of the account."""
 CLOCKS_S = 120.0
 """Largest expected difference between this machine's clock and the server's, in seconds."""
 

@@ -22,15 +22,16 @@ from .rooms import Rooms
 WAIT_S = 30.0
 """Seconds for which the server holds a request open while there are no events."""
 GRACE_S = 15.0
-"""Seconds that an answer may take beyond `WAIT_S`. Then the connection counts as lost."""
+"""Seconds that an answer may take beyond `WAIT_S`. After that, the connection counts as lost."""
 FIRST_S = 150.0
 """Time limit for the first sync of a new account, in seconds. Its answer describes all rooms."""
 EVENTS = 50
-"""Most events of a room in one answer. If there are more, the rest is requested separately."""
+"""Maximum number of events of a room in one answer. If there are more, the rest is requested
+separately."""
 GAP_PAGE = 100
 GAP_PAGES = 20
-"""Most pages of missed events that are read for a room, which are 2,000 events. Older ones are not
-read."""
+"""Maximum number of pages of missed events that are read for a room, which are 2,000 events. Older
+ones are not read."""
 JOIN_S = 60.0
 """Time limit for joining a room, in seconds. The homeserver asks other servers, which may be
 slow."""

@@ -4,8 +4,8 @@ and call the API through it.
 Differences from nonebot-adapter-matrix 0.2.3 (each has a regression test):
 
 - It does not read events; `MatrixAccount` does. The loop of nonebot-adapter-matrix has its position
-  in memory only. If one event of an answer fails, it loses all events of the answer. It drops
-  events that are older than its start.
+  in memory only. If processing one event of an answer fails, that loop loses all events of the
+  answer. It also drops events that are older than its start.
 - Media are downloaded from the endpoint that today's servers offer.
 - The status 403 does not count as a logout.
 """
@@ -86,9 +86,9 @@ class MatrixGateway(StockAdapter):
             self.bot_disconnect(bot)
 
     async def offer(self, bot: Bot, raw: Json, room_id: str, decision: MatcherDecision) -> None:
-        """Let NoneBot's matchers see an event of a room. Events that are older than the connection
-        are left out, and, unless NoneBot's settings say otherwise, our own: matchers would answer
-        them without end."""
+        """Let NoneBot's matchers see an event of a room. They do not see events that are older than
+        the connection. Unless NoneBot's settings say otherwise, they do not see the bot's own
+        events either, because matchers that answer these would never stop."""
         event = self._parsed(bot, raw, room_id)
         if event is None:
             decision.make(blocked=False)
@@ -105,7 +105,7 @@ class MatrixGateway(StockAdapter):
             to_me = self._is_to_me(bot, parsed, room_id=room_id)
             return event_from_raw(parsed, room_id=room_id, to_me=to_me)
         except (ValidationError, ValueError) as error:
-            logger.debug("an event that NoneBot's models do not take: {}", error)
+            logger.debug("NoneBot's models do not accept an event: {}", error)
             return None
 
     async def request(self, setup: Request) -> Response:

@@ -3,12 +3,11 @@
 A call that fails raises one of five errors, because a sender must know what happened::
 
     HomeserverError
-    ├── HomeserverNotConnected     it surely never left
-    ├── LoggedOut        the token is no longer taken; nothing was done
-    ├── RateLimited      to be tried again later; nothing was done
-    ├── Refused          the server said no
-    └── HomeserverOutcomeUnknown   nobody can know: no answer in time, connection lost, a server
-    that failed
+    ├── HomeserverNotConnected     the request was not sent
+    ├── LoggedOut                  the server no longer accepts the token; nothing was done
+    ├── RateLimited                too many requests; nothing was done, try again later
+    ├── HomeserverRefused          the server refused the request
+    └── HomeserverOutcomeUnknown   no answer in time, the connection was lost, or the server failed
 """
 
 import json
@@ -27,9 +26,11 @@ Json = Mapping[str, Any]
 CALL_S = 30.0
 CONNECT_S = 10.0
 ANSWER_BYTES = 64 * 1024 * 1024
-"""Most bytes of an answer. The first sync of an account in 1,000 rooms has about 10 MB."""
+"""Maximum number of bytes of an answer. The first sync of an account in 1,000 rooms has about 10
+MB."""
 MEDIUM_BYTES = 100 * 1024 * 1024
-"""Most bytes of a downloaded medium. The bot's settings limit separately what is stored."""
+"""Maximum number of bytes of a downloaded medium. The bot's settings limit separately what is
+stored."""
 
 
 class HomeserverError(Exception):
@@ -66,8 +67,8 @@ class HomeserverOutcomeUnknown(HomeserverError):
 
 
 CONNECTIONS = 32
-"""Most connections at once. Downloads of media use at most half of them, so that messages do not
-wait for slow media of other servers."""
+"""Maximum number of connections at once. Downloads of media use at most half of them, so that
+messages do not wait for slow media of other servers."""
 
 
 class Homeserver:

@@ -29,12 +29,12 @@ from nekro_core.api.chat import (
 Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
-"""Most characters in the summary of an event of an unknown type."""
+"""Maximum number of characters in the summary of an event of an unknown type."""
 MENTIONS = 50
-"""Most people whom one message can mention. Further mentions are ignored."""
+"""Maximum number of people whom one message can mention. Further mentions are ignored."""
 _AHEAD_S = 86_400.0
 QUOTED_LENGTH = 500
-"""Most characters that are quoted of a message that was replied to."""
+"""Maximum number of characters that are quoted of a message that was replied to."""
 HTML_LENGTH = 100_000
 
 _MEDIA: Mapping[str, Expected] = {

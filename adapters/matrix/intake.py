@@ -51,7 +51,7 @@ HISTORY_S = 30.0
 message is answered as if the bot had been connected. The server states the age."""
 MEDIUM_S = 15.0
 """Time limit for downloading a medium, in seconds from the arrival of its message. The room's next
-messages wait for this medium, while their own media are already downloaded."""
+messages wait for this medium; meanwhile the download of their own media begins."""
 MESSAGES = frozenset({"m.room.message", "m.sticker"})
 
 Accept = Callable[[ChatMessage], Awaitable[None]]
@@ -106,10 +106,8 @@ class MatrixIntake:
         medium: Prefetch[bytes] | None = None,
         decision: MatcherDecision | None = None,
     ) -> None:
-        """Process one event of a room's timeline. ``away`` is set for the first answer of a
-        connection and for messages from before we joined. Only these can be history: in later
-        answers, a message looks old only if another server's clock is wrong. ``decision`` is made
-        by NoneBot's matchers, if there are any.
+        """Process one event of a room's timeline. ``decision`` is made by NoneBot's matchers, if
+        there are any.
 
         ``away`` is True for the first answer of a connection and for messages from before the
         account joined. Only these messages can be history: in later answers, a message looks old

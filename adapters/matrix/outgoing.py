@@ -32,11 +32,11 @@ from nekro_core.api.chat import (
 )
 
 TEXT_LENGTH = 7000
-"""Most characters of one event. An event may have 65,536 bytes. If the text has a mention, the
-event contains the text twice, and a character has up to 4 bytes."""
+"""Maximum number of characters of one event. An event may have 65,536 bytes. If the text has a
+mention, the event contains the text twice, and a character has up to 4 bytes."""
 DELIVERY_ID = "io.github.nekro_core.delivery"
 """The field of each event that holds its `Delivery.delivery_id`. `MatrixAdapter.confirm` searches
-for it."""
+for this id."""
 
 Content = dict[str, Any]
 Upload = Callable[[bytes, Media], Awaitable[str]]
@@ -50,8 +50,8 @@ class UnsendableEvent(ValueError):
 
 
 async def content_of(delivery: Delivery, upload: Upload, name_of: NameOf, most: int) -> Content:
-    """Write the content of an ``m.room.message``. ``most`` is the most bytes of a medium. Raises
-    `UnsendableEvent`, and the errors of ``upload`` and ``name_of``."""
+    """Write the content of an ``m.room.message``. ``most`` is the largest number of bytes of a
+    medium. Raises `UnsendableEvent`, and the errors of ``upload`` and ``name_of``."""
     segments = [segment for segment in delivery.segments if segment != Text("")]
     replies = [segment for segment in segments if isinstance(segment, Reply)]
     body = [segment for segment in segments if not isinstance(segment, Reply)]

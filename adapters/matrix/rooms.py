@@ -15,9 +15,10 @@ from .homeserver import Homeserver, HomeserverError, Json
 LOOKUP_S = 5.0
 """Time limit for one request about a room, in seconds."""
 PEOPLE = 4096
-"""Most members of one room whose names are cached."""
+"""Maximum number of members of one room whose names are cached."""
 EVENTS = 4096
-"""Most events of all rooms that are cached with sender and text, for replies and recalls."""
+"""Maximum number of events of all rooms that are cached with sender and text, for replies and
+recalls."""
 _LEVELS_ONLY = frozenset({None, *map(str, range(1, 12))})
 """Room versions in which power levels alone define permissions."""
 ADMIN, OWNER = 50, 100
@@ -168,7 +169,8 @@ class Rooms:
 
 
 def _creators(event: Json) -> frozenset[str]:
-    """Return the creators, who since room version 12 have more power than any level gives."""
+    """Return the room's creators. Since room version 12, they have more power than any power level
+    gives."""
     content = _table(event.get("content"))
     if content.get("room_version") in _LEVELS_ONLY:
         return frozenset()

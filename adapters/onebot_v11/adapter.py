@@ -43,15 +43,15 @@ SEND_S = 30.0
 """Time limit for sending a message, in seconds, unless ``API_TIMEOUT`` is set. When it is over, the
 outcome counts as unknown."""
 UPLOAD_S = 120.0
-"""Time limit for sending a file, in seconds. It is longer, because the implementation uploads the
-file to the platform before it answers."""
+"""Time limit for sending a file, in seconds. It is longer than for other messages, because the
+implementation uploads the file to the platform before it answers."""
 UPLOAD_BYTES_S = 500_000
 """Slowest expected upload of an implementation, in bytes per second. The time limit is extended by
 the time that a file needs at this speed."""
 WITHOUT_BUNDLES = replace(CAPABILITIES, alone=CAPABILITIES.alone - {Forward})
 DRAIN_S = 1.0
-"""Most seconds at shutdown for storing messages that were already received. Messages that are not
-stored by then are fetched from the history at the next connection."""
+"""Maximum seconds at shutdown for storing messages that were already received. Messages that are
+not stored by then are fetched from the history at the next connection."""
 
 
 class OneBotV11Adapter:
@@ -70,15 +70,15 @@ class OneBotV11Adapter:
         self._unbundled: set[str] = set()
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """Return the same capabilities for groups and private chats. They have no bundles if the
-        account's implementation has refused a bundle as an unknown action."""
+        """Return the same capabilities for groups and private chats. They do not include bundles if
+        the account's implementation has refused a bundle as an unknown action."""
         return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
 
     async def start(self) -> None:
         """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
 
-        The tasks run in the driver's task group, and its web server must run. Raises `RuntimeError`
-        if another route accepts events without the token.
+        The tasks run in the driver's task group. The driver's web server must run. Raises
+        `RuntimeError` if another route accepts events without the token.
         """
         require_token_checks(self._driver)
         await self._tasks.start(self._driver.task_group)

@@ -3,9 +3,9 @@
 A call that fails raises one of three errors, because a sender must know what happened::
 
     ActionError
-    ├── NotConnected     it surely never left
-    ├── CallRefused      the implementation said no
-    └── OutcomeUnknown   nobody can know: no answer in time, ``async``, connection lost meanwhile
+    ├── NotConnected     the call was not sent
+    ├── CallRefused      the implementation refused the call
+    └── OutcomeUnknown   no answer in time, the answer ``async``, or the connection was lost
 """
 
 import itertools
@@ -33,10 +33,11 @@ KERNEL_TIMEOUT = "Timeout: NTEvent"
 (NapNeko/NapCatQQ#932, #1772), so the outcome counts as unknown, not as refused."""
 
 HEARD = 2_000
-"""Most message ids that a connection remembers. They are needed only while it fetches histories,
-and no more messages arrive in that time."""
+"""Maximum number of message ids that a connection remembers. They are needed only while it fetches
+histories, and fewer messages than this are expected in that time."""
 LONGEST_ID = 100
-"""Most characters of a message id that is remembered. A frame could contain an id of 16 MiB."""
+"""Maximum number of characters of a message id that is remembered. A frame could contain an id of
+16 MiB."""
 
 UNKNOWN_ACTION = (1404, 10002)
 """Values of ``retcode`` for an unknown action. NapCat, LLBot and go-cqhttp send the first. OneBot
@@ -206,7 +207,9 @@ class OneBotConnection:
             pending.answer = frame
             pending.scope.cancel()
         elif frame.get("echo") is None:
-            logger.warning("{} sent an answer to no call: {}", self.source, str(frame)[:300])
+            logger.warning(
+                "{} sent an answer that belongs to no call: {}", self.source, str(frame)[:300]
+            )
         else:
             logger.info("{} answered too late: {}", self.source, str(frame)[:300])
 

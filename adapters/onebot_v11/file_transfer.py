@@ -27,8 +27,8 @@ PIECE_BYTES = 1024 * 1024
 """Bytes of one piece. Pieces are small, so that heartbeats and messages are sent between them."""
 PIECE_S = 30.0
 KEEP_MS = 10 * 60 * 1000
-"""Milliseconds for which the implementation stores the file. The message with the file is sent
-right after the upload, and only once."""
+"""Milliseconds for which the implementation stores the file. This is enough, because the message
+with the file is sent right after the upload, and only once."""
 
 
 class FileTransfer:

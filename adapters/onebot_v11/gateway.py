@@ -2,10 +2,10 @@
 
 Differences from nonebot-adapter-onebot 2.4.6 (each has a regression test):
 
-- It has no HTTP routes, because those of nonebot-adapter-onebot check no token. A WebSocket's token
-  is checked before anything else.
+- It has no HTTP routes, because the HTTP routes of nonebot-adapter-onebot check no token. A
+  WebSocket's token is checked before anything else.
 - A second connection of an account replaces the first, which may be half-open.
-- A frame that is no JSON does not end the connection.
+- A frame that is not JSON does not end the connection.
 - When a connection is lost, its calls that wait for an answer end.
 - A forward connection accepts frames over 1 MiB.
 - Events reach `OneBotIntake` in the order of arrival. NoneBot's matchers get them too, if the
@@ -39,12 +39,13 @@ from .intake import ArrivedEvent, OneBotIntake
 
 PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
 FRAME_BYTES = 64 * 1024 * 1024
-"""Most bytes of a frame that is accepted. 30 MiB of media are 40 MiB in base64."""
+"""Maximum number of bytes of a frame that is accepted. 30 MiB of media are 40 MiB in base64."""
 BACKLOG = 4096
-"""Most events of one connection that wait to be processed. Beyond this number the socket is not
-read until there is space, so the peer has to wait."""
+"""Maximum number of events of one connection that wait to be processed. Beyond this number the
+socket is not read until there is space, so the peer has to wait."""
 START_S = 10.0
-"""Most seconds that a connection waits for the bot to start. Then it is refused."""
+"""Maximum seconds that a connection waits for the bot to start. After that, the connection is
+refused."""
 RECONNECT_S = 3.0
 ACCOUNT_LENGTH = 64
 
@@ -69,7 +70,7 @@ class ClientWire:
 
 
 class OneBotGateway(StockAdapter):
-    """Accepts, opens and holds the connections. It is made once, before the web server runs.
+    """Accepts, opens and holds the connections. It must be made once, before the web server runs.
     `OneBotV11Adapter` calls `open` and `shut`."""
 
     def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:

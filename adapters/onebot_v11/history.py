@@ -16,12 +16,14 @@ QUESTION_S = 10.0
 PAGE = 100
 """Messages per request. NapCat's default is 20."""
 PAGES = 20
-"""Most pages of one chat, which are 2,000 messages. Older missed messages are not read."""
+"""Maximum number of pages of one chat, which are 2,000 messages. Older missed messages are not
+read."""
 CONFIRM_PAGES = 5
-"""Most pages that are searched for a message of the bot. They are the chat's last 500 messages."""
+"""Maximum number of pages that are searched for a message of the bot. They are the chat's last 500
+messages."""
 CHATS = 200
-"""Most entries that are read of each list in which new chats are searched: the lists of recent
-contacts, groups and friends."""
+"""Maximum number of entries that are read of the list of recent contacts, of groups, and of
+friends. New chats are searched in these lists."""
 OVERLAP_S = 60.0
 """A new chat's history is read from this many seconds before the newest stored message, because
 messages of two chats may be stored in another order than they were sent. For a new account, it is
@@ -44,12 +46,12 @@ async def find_gaps(
 ) -> list[Gap]:
     """Return the chats whose history must be read.
 
-    First come the chats in ``known``, which maps each chat to the time of its newest stored
-    message. The chat with the latest message is the first. New chats follow. Their history is read
-    from the newest message of all known chats on. If there is no known chat, it is read from
-    ``begun`` on (seconds since 1970), because a crash may have lost the first messages. Both times
-    are `OVERLAP_S` earlier. If the implementation lists recent contacts, chats without newer
-    messages are left out.
+    ``known`` maps each chat to the time of its newest stored message. These chats come first,
+    sorted by this time, newest first. New chats follow. The history of a new chat is read from
+    `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, it is
+    read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may have lost
+    the first messages. If the implementation lists recent contacts, chats without newer messages
+    are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
@@ -95,14 +97,16 @@ async def newest(
 async def _pages(
     connection: OneBotConnection, place: ChatTarget, most: int, enough: Callable[[list[Json]], bool]
 ) -> list[Json]:
-    """Read a chat's history backwards, page by page, until ``enough`` returns True for a page."""
+    """Read a chat's history backwards, at most ``most`` pages, until ``enough`` returns True for a
+    page."""
     kind, native = place
     action = "get_group_msg_history" if kind is ChatKind.GROUP else "get_friend_msg_history"
     where = {"group_id" if kind is ChatKind.GROUP else "user_id": wire_id(native)}
     messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
-        # The order is not given: implementations name it differently, and "newest" is the default.
+        # The call does not name an order: implementations have different names for it, and all
+        # return the newest messages by default.
         question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
         answer = await _ask(connection, action, question)
         page = answer.get("messages") if isinstance(answer, Mapping) else None

@@ -32,7 +32,7 @@ from nekro_core.api.chat import (
 Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
-"""Most characters in the summary of a segment of an unknown type."""
+"""Maximum number of characters in the summary of a segment of an unknown type."""
 
 MEDIA = frozenset({"image", "record", "video", "file"})
 _LOOKED_UP = MEDIA | {"reply", "forward", "node"}
@@ -143,8 +143,8 @@ def summary_of(data: Json) -> str:
 
 
 def words(value: Any) -> str:
-    """Return the value as a text without NUL and without half of a surrogate pair. A peer may send
-    them, but PostgreSQL and UTF-8 do not accept them."""
+    """Return the value as a text without NUL and lone surrogates. A peer may send these characters,
+    but PostgreSQL and UTF-8 do not accept them."""
     if value is None:
         return ""
     text = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")

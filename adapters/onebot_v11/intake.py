@@ -1,9 +1,9 @@
 """Hands the events of each chat to the host, in the order of arrival.
 
 NoneBot starts a task for each event and makes network calls before a handler gets the event, so two
-messages can change places (measured: 12 before 11). Here an event joins the queue of its chat in
-the order in which it was read from the socket. The calls that a message needs are made inside the
-queue.
+messages can change places (measured: the 12th message was handled before the 11th). Here an event
+joins the queue of its chat in the order in which it was read from the socket. The calls that a
+message needs are made inside the queue.
 """
 
 import time
@@ -46,14 +46,16 @@ from .incoming import (
 from .lookups import HISTORY_S, MessageLookups
 
 FILLING = 8
-"""Most chats whose history is fetched at once. An account may be in hundreds of chats."""
+"""Maximum number of chats whose history is fetched at once. An account may be in hundreds of
+chats."""
 UNHEARD_S = 3600.0
-"""If no message of a known account is stored, its histories are read for at most this many past
-seconds."""
+"""If an account is known, but no message of it is stored, the histories of its chats are read back
+for at most this many seconds."""
 FILES_REMEMBERED = 64
-"""Most files of recent messages that are remembered, each with its chat, person and name."""
+"""Maximum number of files of recent messages that are remembered, each with its chat, person and
+name."""
 TOGETHER = 8
-"""Most messages of a history whose media are fetched concurrently."""
+"""Maximum number of messages of a history whose media are fetched concurrently."""
 RECALLS = ("group_recall", "friend_recall")
 
 
@@ -92,17 +94,17 @@ class OneBotIntake:
         """The chats whose history could not be fetched to its end, each with the connection that
         was lost meanwhile."""
         self._behind: dict[ChatKey, list[IncomingEvent]] = {}
-        """The events after such a history. They wait until the next connection has fetched the rest
-        of it. If they were stored before, the next history would begin after them, and the rest
-        would be missing."""
+        """The events that arrived in a chat of ``_cut``. They wait until the next connection has
+        fetched the rest of the chat's history. If the events were stored before that, the next
+        fetch would begin after them, and the rest of the history would stay missing."""
 
     async def take(
         self, connection: OneBotConnection, events: MemoryObjectReceiveStream[ArrivedEvent]
     ) -> None:
         """Fetch missed messages, then process all events of a connection until its stream ends.
 
-        If this fails, for example because the database is down, the connection is closed. The peer
-        connects again, and then the missed messages are fetched from the history.
+        If processing fails, for example because the database is down, the connection is closed. The
+        peer connects again, and then the missed messages are fetched from the history.
         """
         with events:
             try:
@@ -133,7 +135,7 @@ class OneBotIntake:
             await self._sort(connection, instance, event, decision, unsure=unsure)
 
     async def drain(self) -> None:
-        """Wait until every event that was read is handed over."""
+        """Wait until every event that was read has been processed."""
         await self._queue.idle()
 
     async def _gaps(
@@ -180,7 +182,7 @@ class OneBotIntake:
         unsure: bool,
     ) -> None:
         """Put an event into the queue of its chat. ``unsure`` is True if the connection was lost
-        while its gaps were searched; messages before the event may be missing then."""
+        during `find_gaps`; messages before the event may be missing then."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":

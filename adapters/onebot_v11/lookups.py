@@ -26,20 +26,20 @@ LOOKUP_S = 5.0
 """Time limit for one call to the implementation, in seconds."""
 MESSAGE_S = 15.0
 """Time limit for all lookups of a message, in seconds from its arrival. Media that are not fetched
-by then are marked as missing. The chat's next messages wait for this message, while their own media
-are already fetched."""
+by then are marked as missing. The chat's next messages wait for this message; meanwhile fetching
+their own media begins."""
 HISTORY_S = 30.0
 """Time limit, in seconds, for all lookups of one chat's missed messages together."""
 AT_ONCE = 4
-"""Most media of one message that use the chat's download slots at once. So the media of the next
-messages are fetched while a message with twenty media is not done."""
+"""Maximum number of media of one message that use the chat's download slots at once. So the media
+of the chat's next messages can be fetched while a message with twenty media is not done."""
 MEDIA_PER_MESSAGE = 20
-"""Most media of a message that are fetched. QQ lets a person send 20 pictures at once. Only a
-bundle or an attacker sends more."""
+"""Maximum number of media of a message that are fetched. QQ lets a person send 20 pictures at once.
+Only a bundle or an attacker sends more."""
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500
-"""Most characters that are quoted of a message that was replied to."""
+"""Maximum number of characters that are quoted of a message that was replied to."""
 
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video": "video"}
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}

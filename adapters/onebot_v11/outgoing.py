@@ -29,10 +29,10 @@ from nekro_core.api.chat import (
 from .incoming import wire_id
 
 INLINE_BYTES = 10 * 1024 * 1024
-"""Most bytes of a medium that is sent inside a call."""
+"""Maximum number of bytes of a medium that is sent inside a call."""
 CALL_BYTES = 30 * 1024 * 1024
-"""Most bytes of media in one call. In base64 they become 40 MiB, and NapCat closes the connection
-at a frame of 50 MiB."""
+"""Maximum number of bytes of media in one call. In base64 they become 40 MiB, and NapCat closes the
+connection at a frame of 50 MiB."""
 
 CAPABILITIES = Capabilities(
     inline=frozenset({Text, Mention, Reply, Image}),
@@ -155,8 +155,8 @@ async def _nodes(
     messages: tuple[ForwardedMessage, ...], place: PlaceFile, account: str
 ) -> list[Json]:
     """Write the messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
-    reads ``uin`` and ``name``, and Lagrange reads either. Most refuse a sender that is not a
-    number."""
+    reads ``uin`` and ``name``, and Lagrange reads either. Most implementations refuse a sender that
+    is not a number."""
     if not messages:
         raise UnsendableMessage("the bundle is empty")
     nodes = []

@@ -24,7 +24,7 @@ from .values import account_message_id
 SEND_S = 30.0
 """Time limit for sending a message, in seconds. When it is over, the outcome counts as unknown."""
 DRAIN_S = 1.0
-"""Most seconds at shutdown for storing messages that were already received."""
+"""Maximum seconds at shutdown for storing messages that were already received."""
 END_S = 1.0
 """Time limit for the stock adapter to disconnect, in seconds."""
 

@@ -15,14 +15,15 @@ from nonebot.adapters import Adapter
 from nonebot.drivers import HTTPServerSetup, Request, Response, WebSocket, WebSocketServerSetup
 
 BACKLOG = 4096
-"""Most events of a platform that wait to join the queues of their chats. While there are so many,
-nothing is read from the platform."""
+"""Maximum number of events of a platform that wait to join the queues of their chats. While there
+are so many, nothing is read from the platform."""
 
 WaitForRoom = Callable[[], Awaitable[None]]
 
 
 class PacedSocket:
-    """Wraps a `WebSocket`. Each read first waits for ``room``. All other calls are passed on."""
+    """Wraps a `WebSocket`. Each read first waits until ``room()`` returns. All other calls are
+    passed on."""
 
     def __init__(self, socket: WebSocket, room: WaitForRoom) -> None:
         self._socket = socket
@@ -54,7 +55,8 @@ class PacedSocket:
 
 
 def with_backpressure(stock: type[Adapter], room: WaitForRoom) -> dict[str, Any]:
-    """Return methods for a subclass of ``stock`` that wait for ``room`` before every read."""
+    """Return methods for a subclass of ``stock``. Before every read, they wait until ``room()``
+    returns."""
 
     @asynccontextmanager
     async def websocket(self: Adapter, setup: Request) -> AsyncIterator[Any]:

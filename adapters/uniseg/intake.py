@@ -49,7 +49,7 @@ _Numbered = tuple[int, Event, MatcherDecision | None]
 BIND_S = 2.0
 """Seconds before binding an account is tried again after the store failed."""
 REMEMBERED = 4096
-"""Most chats for which the target of the latest event is remembered."""
+"""Maximum number of chats for which the target of the latest event is remembered."""
 
 
 class UnisegIntake:
@@ -77,7 +77,8 @@ class UnisegIntake:
         self._tallies: dict[str, PendingEvents] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
         self.own: dict[str, str] = {}
-        """Maps the id of each account in events to the account, also for disconnected accounts."""
+        """Maps each id that an account has in events to the account. Disconnected accounts stay in
+        it."""
 
     def open(self, tasks: TaskGroup) -> None:
         """Accept events from now on. They are processed in ``tasks``."""
@@ -160,7 +161,9 @@ class UnisegIntake:
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 self._placed()
                 tally.end(number, stored=False)
-                logger.warning("{}: an event came too late", self._platform.name)
+                logger.warning(
+                    "{}: an event came after the adapter was closed", self._platform.name
+                )
         if decision is not None:
             await dispatch_event(decision, partial(type(bot).handle_event, bot, event))  # type: ignore[attr-defined]
 
@@ -203,7 +206,12 @@ class UnisegIntake:
             try:
                 instance = await self._host.instance_of(self._platform.name, bot.self_id)
             except Exception as error:  # noqa: BLE001 - the store may raise anything
-                logger.error("{}: {} is not bound: {!r}", self._platform.name, bot.self_id, error)
+                logger.error(
+                    "{}: account {} cannot be bound yet: {!r}",
+                    self._platform.name,
+                    bot.self_id,
+                    error,
+                )
                 await anyio.sleep(self._bind_s)
             else:
                 self._host.online()
@@ -221,7 +229,7 @@ class UnisegIntake:
         try:
             task = self._sort(bot, instance, event, decision)
         except Exception:  # noqa: BLE001 - of whatever a stranger's event is made
-            logger.exception("{}: an event was not understood", self._platform.name)
+            logger.exception("{}: an event cannot be read", self._platform.name)
             task = None
         tally = self._tally(bot)
         if task is None or self._chat_queue is None:

@@ -34,8 +34,8 @@ class EventListener(Protocol):
         order of arrival."""
 
     async def room(self) -> None:
-        """Wait while too many events wait to join the queues of their chats. Then the next event
-        can be read."""
+        """Wait while too many events wait to join the queues of their chats. When this returns, the
+        next event may be read."""
 
     async def settled(self, bot: Bot) -> bool:
         """Wait until all events of the account are stored. False if an event could not be stored,

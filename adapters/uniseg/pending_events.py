@@ -30,8 +30,8 @@ class PendingEvents:
         self._progress = anyio.Event()
 
     async def settle(self) -> bool:
-        """Wait until all events that have arrived so far are done. Returns False if an event could
-        not be stored since the last call. The platform should then deliver that event again."""
+        """Wait until all events that have arrived so far are done. Returns False if, since the last
+        call, an event could not be stored. The platform should then deliver that event again."""
         last = self._came
         while self._open and next(iter(self._open)) <= last:
             await self._progress.wait()

@@ -37,13 +37,13 @@ from .values import account_message_id
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 15.0
 """Time limit for all media of a message, in seconds from its arrival. Media that are not fetched by
-then are marked as missing. The chat's next messages wait for this message, while their own media
-are already fetched."""
+then are marked as missing. The chat's next messages wait for this message; meanwhile fetching their
+own media begins."""
 AT_ONCE = 4
-"""Most media of one message that use the chat's download slots at once. So the media of the next
-messages are fetched while a message with twenty media is not done."""
+"""Maximum number of media of one message that use the chat's download slots at once. So the media
+of the chat's next messages can be fetched while a message with twenty media is not done."""
 QUOTED_LENGTH = 500
-"""Most characters that are quoted of a message that was replied to."""
+"""Maximum number of characters that are quoted of a message that was replied to."""
 SUMMARY_LENGTH = 200
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
@@ -102,7 +102,8 @@ class PieceReader:
         fetch_slot: FetchSlot = nullcontext,
     ) -> None:
         self.turn = anyio.Event()
-        """Set when the chat's earlier messages are stored. Only then a quoted one is found."""
+        """Set when the chat's earlier messages are stored. A quoted message can be found only after
+        that."""
         self._fetch_slot = fetch_slot
         self._slots = anyio.CapacityLimiter(AT_ONCE)
         self._host = host

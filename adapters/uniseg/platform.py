@@ -46,9 +46,10 @@ class Platform:
     nearest: Mapping[type, type] = {}
     """The medium types that the platform lacks, each with the type that is sent instead."""
     ids_of_chat: bool = False
-    """Whether two chats can have messages with the same id. Then ids are stored as ``id@chat``."""
+    """Whether two chats can have messages with the same id. If so, ids are stored as
+    ``id@chat``."""
     inline_bytes: int = 10 * 1024 * 1024
-    """Most bytes of a medium that is sent."""
+    """Maximum number of bytes of a medium that is sent."""
 
     @cached_property
     def bridge(self) -> Bridge:
@@ -108,8 +109,8 @@ class Platform:
         return segments if reply is None else (await reader.quoted(reply), *segments)
 
     def message(self, event: Event) -> Message[Any]:
-        """Return the message of an event, with the mention of the bot and the reply, which NoneBot
-        cuts off."""
+        """Return the message of an event. It includes the mention of the bot and the reply, which
+        NoneBot cuts off."""
         original = getattr(event, "original_message", None)
         return original if isinstance(original, Message) else event.get_message()
 
@@ -156,15 +157,15 @@ class Platform:
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
 
     answers: bool = False
-    """Whether each sent message must name a message that it answers. Then `resumed` is called after
-    a restart."""
+    """Whether each sent message must name a message that it answers. If so, `resumed` is called
+    after a restart."""
 
     def resumed(
         self, key: ChatKey, records: Sequence[Record], now: float
     ) -> tuple[Target, float] | None:
         """Return the target of a chat whose last event arrived before the start, and the time of
-        that event. ``records`` is the chat's history, oldest first. None if it contains no
-        target."""
+        that event. ``records`` is the chat's history, oldest first. Return None if the history
+        contains no target."""
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:

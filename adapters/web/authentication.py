@@ -16,16 +16,17 @@ Clock = Callable[[], float]
 """Returns the time in seconds since 1970."""
 
 MAX_FAILURES = 10
-"""Wrong tokens within `FAILURE_WINDOW_S` after which an address must wait."""
+"""After this number of wrong tokens within `FAILURE_WINDOW_S`, an address must wait."""
 MAX_FAILURES_IN_ALL = 100
-"""Wrong tokens of all addresses within `FAILURE_WINDOW_S` after which every address must wait."""
+"""After this number of wrong tokens of all addresses within `FAILURE_WINDOW_S`, every address must
+wait."""
 FAILURE_WINDOW_S = 60.0
 MAX_ADDRESSES = 1024
-"""Most addresses that are remembered. If there are more, the address whose last failure is oldest
-is forgotten."""
+"""Maximum number of addresses that are remembered. If there are more, the address whose last
+failure is oldest is forgotten."""
 MAX_LINKS = 32
-"""Most one-time links that are valid at once. If there are more, the oldest link becomes
-invalid."""
+"""Maximum number of one-time links that are valid at once. If there are more, the oldest link
+becomes invalid."""
 
 
 class LoginAttempts:
@@ -33,9 +34,9 @@ class LoginAttempts:
 
     A right token is accepted even after many wrong ones: otherwise a stranger could lock the owner
     out. So this limit does not protect against guessing. It only reduces load and log lines. The
-    length of the secrets protects: the access token that the bot makes and a session's signature
-    have 256 random bits, and a link's token has 192. A million tries a second for a year are 2**45
-    tries.
+    length of the secrets protects against guessing: the access token that the bot makes and a
+    session's signature have 256 random bits, and a link's token has 192. A million tries a second
+    for a year are 2**45 tries.
     """
 
     def __init__(self, clock: Clock) -> None:

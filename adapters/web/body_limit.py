@@ -10,16 +10,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Most bytes of one body. An event has a few kilobytes of JSON; media are fetched separately."""
+"""Maximum number of bytes of one body. An event has a few kilobytes of JSON; media are fetched
+separately."""
 MOST_IN_ALL = 64 * 1024 * 1024
-"""Most bytes of all bodies that are in memory at once. If there are more, the request with the
-largest body is refused."""
+"""Maximum number of bytes of all bodies that are in memory at once. If there are more, the request
+with the largest body is refused."""
 BODY_S = 30.0
 """Time limit for receiving one body, in seconds."""
 LINGER_S = 5.0
-"""Most seconds for which the rest of a refused body is read and discarded, up to `MOST_BYTES`. If a
-server closes a connection that has unread data, TCP resets the connection, and the client may not
-receive the refusal (RFC 9112, section 9.6)."""
+"""Maximum seconds for which the rest of a refused body is read and discarded, up to `MOST_BYTES`.
+If a server closes a connection that has unread data, TCP resets the connection, and the client may
+not receive the refusal (RFC 9112, section 9.6)."""
 
 
 @dataclass(eq=False, slots=True)

@@ -21,7 +21,8 @@ HEARTBEAT_S = 15.0
 PAGE_SIZE = 200
 """Records in one read of the store while a stream sends older records."""
 REMEMBERED = 1000
-"""Most sent records whose state is remembered. A record whose state is equal is not sent again."""
+"""For at most this many records, the stream remembers the state in which it sent them. A record
+whose state has not changed is not sent again."""
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -116,8 +117,8 @@ class EventStream(Response):
         while len(self._sent) > REMEMBERED:
             self._sent.popitem(last=False)
         changed = earlier is not None or record.seq <= self._start
-        # Only a record that is newer than all earlier ones gets an id. So ``Last-Event-ID`` is
-        # always the newest record, even if an older one has changed since.
+        # Only a record that is newer than all records sent so far gets an id. So ``Last-Event-ID``
+        # always names the newest record, even if an older one was sent again because it changed.
         event_id = record.seq if record.seq > self._last else None
         self._last = max(self._last, record.seq)
         name = "changed" if changed else "message"

@@ -166,8 +166,8 @@ def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> 
 
 def _pulled_in(headers: Headers) -> bool:
     """Whether another site's page loads this address, for example as a picture or a script. Such a
-    request has no ``Origin``. If that page is on another port of this host, the request has the
-    session cookie. Navigation by links is allowed."""
+    request has no ``Origin``, but it has the session cookie if that page is on another port of this
+    host. Navigation by links is allowed."""
     return (
         "origin" not in headers
         and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}

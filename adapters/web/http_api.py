@@ -24,7 +24,7 @@ from .views import Json, record_view, room_view, run_view
 INSTANCE = "web"
 """The instance part of this adapter's chat keys."""
 MAX_PAGE = 1000
-"""Most records that one request may read."""
+"""Maximum number of records that one request may read."""
 MAX_SEQ = 2**63 - 1
 """The largest row id that the databases can store."""
 

@@ -12,13 +12,13 @@ from .guard import PAGE, client_address, session_cookie, wait_headers
 from .login_page import login_page, step_in_page
 
 MAX_FORM_BYTES = 4096
-"""Most bytes of a login form, which contains only the token."""
+"""Maximum number of bytes of a login form, which contains only the token."""
 FORM_S = 10.0
 """Time limit for receiving the form, in seconds. A slower client would use a connection that other
 clients need."""
 MOST_FORMS = 32
-"""Most forms that are being received at once. If there are more, the oldest is refused. A browser
-sends the form in one piece."""
+"""Maximum number of forms that are being received at once. If there are more, the oldest is
+refused. A browser sends the form in one piece."""
 
 
 def login_routes(authenticator: Authenticator) -> APIRouter:

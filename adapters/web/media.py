@@ -33,7 +33,8 @@ async def find_media(
     missing = WebApiError(404, "media", "no such picture, voice or file in this room")
     records = await host.records(key, after=seq - 1, limit=1) if seq > 1 else []
     if seq == 1:
-        # ``after=0`` would return the newest records, so record 1 is searched among those.
+        # ``after=seq - 1`` would be 0 here, which returns the newest records. So record 1 is
+        # searched among the newest 1,000.
         records = [r for r in await host.records(key, limit=1000) if r.seq == 1]
     if not records or records[0].seq != seq or records[0].recalled:
         raise missing

@@ -10,7 +10,7 @@ from .views import Json
 
 MAX_LISTED = 500
 _SHOWN = 2000
-"""Most characters of a message that are shown."""
+"""Maximum number of characters of a message that are shown."""
 
 
 def add_outbox(router: APIRouter, operator: OperatorHost) -> None:

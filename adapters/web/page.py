@@ -23,8 +23,8 @@ from .texts import texts
 from .views import record_view
 
 RECONNECT_S = 20.0
-"""Most seconds that a browser may be disconnected and still gets the updates that it missed. After
-a longer time it loads the page again."""
+"""Maximum seconds that a browser may be disconnected and still get the updates that it missed.
+After a longer time it loads the page again."""
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
     "%3Crect width='32' height='32' rx='10' fill='%234f5bd5'/%3E"

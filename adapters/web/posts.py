@@ -36,7 +36,7 @@ from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
 NEAR = 50
 """Number of newest records that are searched first, because a message is nearly always there."""
 SEARCHED = 1000
-"""Most newest records that are searched for an answered or repeated message."""
+"""A message that is answered or repeated is searched in at most this number of newest records."""
 
 
 class Post(BaseModel):
@@ -73,7 +73,9 @@ class PostHandler:
         speaker = valid_speaker(post.speaker)
         if key.kind is ChatKind.PRIVATE and speaker != key.native_id:
             raise WebApiError(
-                422, "speaker", f"in this private room {key.native_id!r} talks, not {speaker!r}"
+                422,
+                "speaker",
+                f"only {key.native_id!r} writes in this private room, not {speaker!r}",
             )
         files = [*map(decoded, post.attachments), *uploads]
         if len(files) > MAX_ATTACHMENTS:
@@ -133,7 +135,7 @@ class PostHandler:
         )
         record = await self._find(key, message_id)
         if record is None:  # the inbox refused a repetition of an old message
-            raise WebApiError(409, "idempotency_key", "this message was taken long ago")
+            raise WebApiError(409, "idempotency_key", "this message was stored long ago")
         return record
 
     async def _find(self, key: ChatKey, message_id: str) -> Record | None:

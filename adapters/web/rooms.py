@@ -1,4 +1,5 @@
-"""Checks the names of rooms and speakers, and converts them to chat keys."""
+"""Checks the names of rooms and speakers, and converts them to chat keys. In this adapter, a room
+is a chat of the page: a group, or a person's private chat."""
 
 import unicodedata
 
@@ -9,7 +10,7 @@ from .errors import WebApiError
 BOT_ID = "bot"
 """The platform id of the bot's account. It is the same for every web chat."""
 MAX_NAME = 64
-"""Most characters of a room's or speaker's name."""
+"""Maximum number of characters of a room's or speaker's name."""
 _FORBIDDEN = frozenset('/\\#%?@"<>')
 
 
@@ -25,10 +26,12 @@ def valid_name(what: str, text: str) -> str:
         # override), lone surrogates.
         if character in _FORBIDDEN or unicodedata.category(character)[0] == "C":
             raise WebApiError(
-                422, "name", f"{what}: the character {character!r} cannot stand in a name"
+                422, "name", f"{what}: the character {character!r} is not allowed in a name"
             )
         if character != " " and unicodedata.category(character)[0] == "Z":
-            raise WebApiError(422, "name", f"{what}: of white space only the plain space may stand")
+            raise WebApiError(
+                422, "name", f"{what}: the only white space allowed is the plain space"
+            )
     if not name.strip("."):
         raise WebApiError(422, "name", f"{what}: {name!r} is no name")
     return name

@@ -7,16 +7,16 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 MAX_ATTACHMENTS = 8
-"""Most pictures and files of one message. More should be sent as an archive."""
+"""Maximum number of pictures and files of one message. More should be sent as an archive."""
 MAX_TEXT = 20_000
-"""Most characters of one message."""
+"""Maximum number of characters of one message."""
 MAX_MEDIUM_BYTES = 32 * 1024 * 1024
-"""Most bytes of an attachment. The media keeper has the same limit by default."""
+"""Maximum number of bytes of an attachment. The media keeper has the same limit by default."""
 LEAST_DIFFERENT = 8
 """Minimum number of different characters in an access token that the operator chooses. A token must
 be hard to guess, because the right token is accepted even after many wrong ones."""
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Most bytes of a request. The largest attachment has 43 MB in base64."""
+"""Maximum number of bytes of a request. The largest attachment takes 43 MB in base64."""
 
 
 class WebSettings(BaseModel):

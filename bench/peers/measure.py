@@ -26,7 +26,8 @@ FILLED = (1_000, 100)
 """How many messages are sent before memory is measured, and to how many groups. A group gets its
 next message only when all earlier messages have an answer."""
 AT_KILL = 200
-"""How many questions are asked before and after the bot is killed, each in its own group."""
+"""How many questions are asked in all, before and after the bot is killed, each in its own
+group."""
 KILL_AFTER_S = 1.0
 SAID_EVERY_S = 0.01
 MODEL_S = 0.2

@@ -76,7 +76,7 @@ class AdapterFactory(Protocol):
 
 
 class OperatorPageFactory(Protocol):
-    """Makes an adapter that shows a page to the operator. Apart from that, it is as
+    """Makes an adapter that shows a page to the operator. Otherwise it works like
     `AdapterFactory`."""
 
     def __call__(self, host: Host, driver: Driver, operator: OperatorHost) -> Adapter:

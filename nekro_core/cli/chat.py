@@ -35,7 +35,8 @@ terminal's cursor or set its title."""
 
 _SILENCE_S = 15.0
 """If the lines come from a file: how many seconds to wait after a line until a turn begins, or
-until a command such as ``/help`` is answered. Some lines cause no turn and no answer."""
+until a command such as ``/help`` is answered. The wait is limited, because some lines cause no turn
+and no answer."""
 
 Json = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Implements ``nekro doctor``: checks the parts of the bot on this machine, and says how to repair
 the parts that do not work.
 
-It reads the same settings as the bot. It only changes one thing: like the bot, it migrates a
+It reads the same settings as the bot. It changes only one thing: like the bot, it migrates a
 database of an older version. The checks use the real parts: they start a box, generate a voice and
 ask the model.
 """

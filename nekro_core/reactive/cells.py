@@ -54,8 +54,8 @@ class CellState(Generic[T]):
 
 
 MAX_CAUSES: Final = 100
-"""Most runs in a row in which each run causes the next one. Without this bound, a function that
-sets an input of its own cell would run for ever, and models cost money."""
+"""Maximum number of runs in a row in which each run causes the next one. Without this bound, a
+function that sets an input of its own cell would run for ever, and models cost money."""
 
 _causes: ContextVar[int] = ContextVar("nekro_reactive_causes", default=0)
 """How many runs in a row have led to the present run."""

@@ -21,9 +21,9 @@ from nekro_core.sandbox.box import Box, BoxFileError
 HOME: Final = "/home/user"
 TIMEOUT_S: Final = 60.0
 OUTPUT: Final = 1024 * 1024
-"""Most bytes of stdout, and most bytes of stderr. In longer output a mark replaces the middle."""
+"""Maximum number of bytes of stdout, and of stderr. In longer output a mark replaces the middle."""
 MAX_FILE: Final = 16 * 1024 * 1024
-"""Most bytes of a file that is read from a box."""
+"""Maximum number of bytes of a file that is read from a box."""
 _OUTPUTS: Final = frozenset({"text", "json", "bytes"})
 _END_S: Final = 10.0  # longest wait for the end of a box
 

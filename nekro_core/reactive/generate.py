@@ -15,9 +15,10 @@ from nekro_core.reactive.scope import current_scope
 from nekro_core.reactive.values import Reactive
 
 STEPS: Final = 24
-"""Most replies of a model in one conversation with tools."""
+"""Maximum number of replies of a model in one conversation with tools."""
 REMEMBERED: Final = 16
-"""Most answers that a cell stores. A request whose answer is stored is not sent again."""
+"""Maximum number of answers that a cell stores. A request whose answer is stored is not sent
+again."""
 
 
 class TextCell(AsyncCell[str]):
@@ -95,15 +96,17 @@ def generate_text(
     calls no tool. The cell stores the last 16 answers (`REMEMBERED`): a request whose answer is
     stored does not ask the model again. The cell fails with `ReactiveError` if the scope has no
     model, if there are tools and the model cannot call functions, or if a reply was cut at
-    ``max_tokens``. It fails with `LoopTooLong` after ``steps`` replies, and with `ModelError`.
+    ``max_tokens``. It fails with `LoopTooLong` after ``steps`` replies, and with `ModelError` if a
+    request to the model fails.
 
     Args:
         prompt: What to ask.
         system: The system message; None sends none.
         tools: `SandboxHandle.tools` or your own tools. The key of each tool is its name.
         temperature: Sent to the provider unchanged; None leaves the choice to the provider.
-        max_tokens: Most tokens of each reply.
-        steps: Most replies of the model in one conversation with its tools; 24 unless given.
+        max_tokens: The largest number of tokens of each reply.
+        steps: The largest number of replies of the model in one conversation with its tools; 24
+            unless given.
         after: A cell that must have a result first. The model is asked again when that cell has a
             new result.
 

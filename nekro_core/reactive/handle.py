@@ -104,8 +104,8 @@ class SandboxHandle:
         timeout_s: float = TIMEOUT_S,
         after: Any = None,
     ) -> AsyncCell[ExecResult]:
-        """Run a command in this box. It works as `exec_`, but the box is not destroyed: files and
-        background processes stay.
+        """Run a command in this box. This works like `exec_`, but the box is not destroyed: files
+        and background processes stay.
 
         Args:
             command: The same as for `exec_`.

@@ -23,7 +23,7 @@ from nekro_core.sandbox.named import ImageMismatch
 from nekro_core.tools.outcome import public_error_text
 
 MAX_RESULT: Final = 64 * 1024
-"""Most characters of a tool's result that the model gets."""
+"""Maximum number of characters of a tool's result that the model gets."""
 _PUBLIC_ERRORS = (BoxFileError, ImageUnavailable, ImageMismatch)
 """Errors of boxes whose texts the model may read: they name only paths in the box."""
 

@@ -1,9 +1,10 @@
-"""A scope owns the cells and boxes that are made in it. When the scope ends, they end.
+"""A scope owns the cells and boxes that are made in it. When the scope ends, its cells and boxes
+end.
 
 ``async with scope(...):`` has a task group; leaving the block cancels its tasks and waits for their
 end. ``with scope():`` inside of another scope has no task group and uses the task group of the
-outer scope. Leaving this block cancels its cells without waiting; tasks of the outer scope then
-destroy their boxes.
+outer scope. Leaving this block cancels the cells of the inner scope without waiting; tasks of the
+outer scope then destroy its boxes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -43,7 +44,7 @@ class Resources:
 
 
 BOXES_AT_ONCE: Final = 8
-"""Most boxes of commands that run in one scope at once; more commands wait."""
+"""Maximum number of boxes of commands that run in one scope at once; more commands wait."""
 
 
 class Closeable(Protocol):

@@ -41,8 +41,8 @@ from nekro_core.tools.outcome import (
 _LONGEST_S = 60.0
 """Time limit for one turn, in seconds, on a busy machine."""
 _BEGIN_S = 30.0
-"""Time limit until a turn begins, in seconds. If no turn has begun by then, a hook has probably
-consumed the message."""
+"""Time limit until a turn begins, in seconds. If no turn has begun after this time, a hook has
+probably consumed the message."""
 _LOOK_S = 0.05
 """Longest time until the timers notice that the test has set the clock, in seconds."""
 _QUIET_S = 0.5
@@ -187,7 +187,7 @@ class Bot:
         for module in tuple(sys.modules.values()):
             if getattr(module, "__file__", None) in places:
                 return module
-        raise LookupError(f"{self._item} has no module of its own")
+        raise LookupError(f"{self._item} has no module that is loaded from its files")
 
     @property
     def plugin(self) -> NekroPlugin:
@@ -400,7 +400,7 @@ class Chat:
         """Get the newest records of the chat's history: of persons, of the bot and of the system.
 
         Args:
-            limit: Most records to return.
+            limit: The largest number of records to return.
 
         Returns:
             Lines as ``author: text``, oldest first; the author is ``person``, ``bot`` or

@@ -23,9 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the async tests run on asyncio. The fixture for this is registered here, in a plugin of
-    its own: if two plugins define the same fixture, pytest uses the plugin that was registered
-    last, and anyio's plugin is registered after this package.
+    """Make the async tests run on asyncio. If two pytest plugins define the same fixture, pytest
+    uses the one that was registered last. Anyio's plugin, which defines this fixture too, is
+    registered after this package. So our fixture is in a separate plugin, which is registered here,
+    after anyio's.
 
     Args:
         config: pytest's configuration. Its plugin manager gets the plugin.

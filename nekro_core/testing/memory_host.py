@@ -201,7 +201,7 @@ class MemoryHost:
         Args:
             chat_key: The chat.
             after: Only records whose ``seq`` is greater are returned.
-            limit: Most records to return; 1 or more.
+            limit: The largest number of records to return; 1 or more.
 
         Returns:
             The chat's records in ``lines``: the oldest if ``after`` is given, otherwise the newest.

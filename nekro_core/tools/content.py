@@ -15,8 +15,8 @@ from nekro_core.system.errors import NekroError
 
 MAX_PARTS = 32
 MAX_MEDIUM_BYTES = 20 * 1024 * 1024
-"""The most bytes of one decoded picture or sound. The large providers accept this size in one
-request."""
+"""Maximum number of bytes of one decoded picture or sound. The large providers accept this size in
+one request."""
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?P<rest>[^,]*),", re.ASCII)
 _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (

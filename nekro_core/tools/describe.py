@@ -61,8 +61,8 @@ def describe(
     nothing; its faults are among the problems.
 
     With ``lenient``, the first parameter is the context whatever its name, unless its annotation is
-    a type of data. A result that the kind does not allow becomes text with ``str()``, with a
-    warning if the return annotation announces it.
+    a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If the
+    return annotation shows that this will happen, there is a warning.
     """
     where = place_of(function)
     python_name = _python_name(function)

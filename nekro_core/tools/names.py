@@ -96,11 +96,11 @@ def tool_set(
 
     ``module.python_name`` always works. The bare ``name``, if it is an identifier, and the bare
     Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
-    plugins; an installed plugin wins over these. Every other tool wins over an unlisted one.
-    ``order`` has plugin keys as the operator ranked them: of two installed plugins, the earlier one
-    wins. If neither is listed, neither gets the name. Within one plugin, ``name`` wins over a
-    Python name, and a later definition over an earlier one. Python's own names (``print``, ``for``)
-    are never given to tools.
+    plugins; an installed plugin wins over these. Every other tool wins over a tool whose visibility
+    is `Visibility.UNLISTED`. ``order`` has plugin keys as the operator ranked them: of two
+    installed plugins, the earlier one wins. If ``order`` has neither plugin, neither gets the name.
+    Within one plugin, ``name`` wins over a Python name, and a later definition over an earlier one.
+    Python's own names (``print``, ``for``) are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -186,7 +186,8 @@ def _names(tool: Tool, owners: dict[str, Tool], offered: Sequence[Tool]) -> tupl
     bare = [name for name in short_name_candidates(tool) if owners.get(name) is tool]
     dotted = dotted_name(tool)
     twins = [each for each in offered if dotted_name(each) == dotted]
-    # Two plugins may have the same module name. Then only the plugin's key makes the name unique.
+    # Two plugins may have the same module name. In this case, only the plugin's key makes the name
+    # unique.
     if len(twins) > 1:
         dotted = f"{tool.owner}.{tool.python_name}"
     return (*bare, dotted)

@@ -14,8 +14,8 @@ from nekro_core.tools.tool import Tool, ToolKind
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
     """A ``TOOL`` succeeded. The calling code gets the value and continues. A model that calls
-    natively gets ``text``; if that is empty, the value as text. ``ends`` says that the tool has
-    already answered the chat, so that such a model is not asked again."""
+    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that the tool
+    has already answered the chat, so that such a model is not asked again."""
 
     value: Any
     text: str = ""
@@ -69,8 +69,8 @@ Outcome = (
 class ToolFailure(NekroError):
     """Raised by a handler to tell the calling code why it cannot do what was asked.
 
-    The model gets the unchanged message. Of other exceptions it gets only the type, since their
-    text may contain paths and keys of the host (see `public_error_text`).
+    The model gets the unchanged message. Of any other exception, the model gets only the type,
+    since the text may contain paths and keys of the host (see `public_error_text`).
     """
 
 

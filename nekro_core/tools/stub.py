@@ -9,7 +9,8 @@ from nekro_core.tools.tool import Parameter, Tool
 
 _INDENT = "    "
 _EXAMPLES = 2
-"""The most worked examples in a stub's docstring. A small model gets the others separately."""
+"""Maximum number of worked examples in a stub's docstring. A small model gets the others
+separately."""
 
 
 def signature_text(tool: Tool, name: str = "") -> str:

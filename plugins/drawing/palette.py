@@ -54,7 +54,8 @@ SERIES: tuple[Colour, ...] = (
 
 
 def palette_for(style: str, text: str) -> Palette:
-    """The palette of this name. ``auto`` selects one by the text, always the same for a text."""
+    """The palette of this name. ``auto`` selects one by the text, always the same one for the same
+    text."""
     if style in PALETTES:
         return PALETTES[style]
     bright = [name for name in PALETTES if name != "night"]

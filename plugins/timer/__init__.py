@@ -11,7 +11,7 @@ plugin = NekroPlugin(
     version="0.1.0",
     author="nekro",
     is_builtin=True,
-    # A reminder needs the current time and a calculation, and a small model does neither.
+    # To set a timer, a model must know the time and calculate. A small model does neither.
     for_small_models=False,
 )
 

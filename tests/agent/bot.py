@@ -145,6 +145,9 @@ class FakePlugins:
             await self.asked.pop(0)()
         return tuple(each for each in self.injections if each.plugin not in asleep)
 
+    def has_message_hooks(self, ctx: AgentCtx) -> bool:
+        return True
+
     async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:
         if self.looked is not None:
             await self.looked.wait()

@@ -47,6 +47,7 @@ class LineServer:
         self.connections = 0
         self.port = 0
         self._stream: SocketStream | None = None
+        self._writing = anyio.Lock()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["LineServer"]:
@@ -61,7 +62,8 @@ class LineServer:
 
     async def say(self, **line: Any) -> None:
         assert self._stream is not None
-        await self._stream.send(json.dumps(line).encode() + b"\n")
+        async with self._writing:
+            await self._stream.send(json.dumps(line).encode() + b"\n")
 
     async def person_says(self, text: str, *, number: int, to_bot: bool) -> None:
         await self.say(

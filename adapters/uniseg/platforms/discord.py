@@ -70,8 +70,8 @@ class Discord(Platform):
         return str(bot.self_info.id) if bot.ready else bot.self_id
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the channel of an event. For a direct message, uniseg would take the channel's id
-        for a user's id and open a new channel with it."""
+        """Return the channel of an event. For a direct message, uniseg would treat the channel's id
+        as a user's id and open a new channel with that user."""
         match event:
             case DirectMessageCreateEvent():
                 user = {_USER: str(event.author.id)}

@@ -147,7 +147,7 @@ class Feishu(Platform):
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Whether the error's text has a status of refusal: 4xx without 429. The stock adapter
+        """Whether the error's text has a status of refusal: 4xx except 429. The stock adapter
         raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
@@ -155,7 +155,9 @@ class Feishu(Platform):
         """Return the message's id. Raises `CannotSend` for an answer with an error code, because
         the stock adapter treats such an answer as a success."""
         if isinstance(result, Mapping) and result.get("code"):
-            raise CannotSend(f"Feishu refused it: {result.get('msg')} (code {result['code']})")
+            raise CannotSend(
+                f"Feishu refused the message: {result.get('msg')} (code {result['code']})"
+            )
         data = result.get("data") if isinstance(result, Mapping) else None
         return super().sent_id(data)
 

@@ -71,8 +71,8 @@ class Milky(Platform):
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg takes a stranger's private message for a group
-        message, and knows only a few notices."""
+        """Return the chat of an event. Uniseg treats a stranger's private message as a group
+        message, and finds the chat of only a few notices."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"

@@ -90,8 +90,8 @@ class OneBotV12(Platform):
         return super().target(key)
 
     def sender(self, event: BaseEvent) -> Sender:
-        """Return the author. The standard has no names in messages; some implementations add one in
-        a field of their own."""
+        """Return the author. The standard has no names in messages; some implementations add a
+        field with the name."""
         extra = event.model_extra or {}
         name = extra.get("qq.card") or extra.get("qq.nickname") or extra.get("user_displayname")
         return Sender(event.get_user_id(), str(name or ""))

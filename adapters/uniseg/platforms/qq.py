@@ -102,7 +102,7 @@ class QQ(Platform):
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event, also of a deletion, for which uniseg finds no chat."""
+        """Return the chat of an event. This includes deletions, for which uniseg finds no chat."""
         if isinstance(event, MessageDeleteEvent):
             return Target(event.message.channel_id, event.message.guild_id, channel=True)
         return super().place(event, bot)

@@ -17,8 +17,9 @@ from ..values import account_message_id
 FEATURE = "message.list"
 ASK_S = 10.0
 PAGE = 100
-"""Most messages that are requested: the newest ones of the chat. Only one page is read, because
-servers differ in how older pages are requested, and a history with a gap would prove nothing."""
+"""Maximum number of messages that are requested: the newest ones of the chat. Only one page is
+read, because servers differ in how older pages are requested, and a history with a gap would prove
+nothing."""
 
 
 class SatoriAdapter(UnisegAdapter):

@@ -3,7 +3,7 @@
 Differences from nonebot-adapter-satori 1.3.0 (each has a regression test):
 
 - When events are stored, the sequence number of the last one is written to a file, so a restart
-  does not lose it. It is sent to the server under both names that servers use.
+  does not lose the number. The number is sent to the server under both names that servers use.
 - A connection is closed if the server sends nothing.
 - After a refused connection, the adapter waits before the next try.
 - HTTP clients of disconnected accounts are closed.

@@ -15,6 +15,9 @@ class SessionPlugins(PromptPlugins, Protocol):
     """The part of the plugin registry that sessions use
     (`nekro_core.plugins.host.registry.PluginRegistry`)."""
 
+    def has_message_hooks(self, ctx: AgentCtx) -> bool:
+        """Return whether a plugin of this chat has a message hook."""
+
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Call the plugins' hooks for a message. Returns what to do with the message."""
 

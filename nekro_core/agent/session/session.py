@@ -190,7 +190,6 @@ class Session:
             signal = MsgSignal.CONTINUE
             if record.author is Author.PERSON:
                 signal = await self._ask_plugins(record)
-                self._hooked_seq = record.seq
                 if signal in (MsgSignal.BLOCK_ALL, MsgSignal.BLOCK_TRIGGER):
                     await self._note_taken(record)
             if signal is MsgSignal.BLOCK_ALL:
@@ -230,6 +229,8 @@ class Session:
             user_name=sender.name,
             message_id=record.message_id,
         )
+        if plugins.has_message_hooks(ctx):
+            self._hooked_seq = record.seq
         account = self._services.store.accounts.of(self.chat_key.instance)
         message = record.as_message(account.account if account else "")
         return await plugins.on_user_message(ctx, message)

@@ -65,8 +65,8 @@ async def _serve(
 
 
 async def _end_at_signals(scope: anyio.CancelScope, servers: list[uvicorn.Server]) -> None:
-    """Stop the server at the first signal without killing the process. So a bot that this command
-    has started is stopped too."""
+    """Stop the server at the first signal, but do not kill the process, so that the process can
+    also stop a bot that this command has started."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             if servers and not servers[0].should_exit:

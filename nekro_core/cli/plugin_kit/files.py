@@ -10,7 +10,8 @@ from nekro_core.system.errors import NekroError
 
 MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
-"""Largest size of a plugin. Pictures and fonts fit; a plugin should download its models."""
+"""Largest size of a plugin. It is enough for pictures and fonts, but not for models, which a plugin
+should download."""
 _NO_PART = frozenset(
     {".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".mypy_cache",
      ".ruff_cache", ".hypothesis", ".idea", ".vscode"}

@@ -19,8 +19,8 @@ GIT_S = 300.0
 _LOOK_S = 0.05
 """Seconds between two checks of a clone's size. A fast disk writes about 50 MB between them."""
 _SAID_BYTES = 4_000_000
-"""Most bytes of git's output, for example the list of a plugin's files or messages of the
-server."""
+"""Maximum number of bytes of git's output, for example the list of a plugin's files or messages of
+the server."""
 _MEMORY_BYTES = 2 * 1024**3
 """Memory limit for git, because a few bytes of a pack may expand to gigabytes in memory."""
 _SAFE = (
@@ -102,8 +102,8 @@ def _watch(
 
 
 def _fits(folder: Path, most_bytes: int) -> bool:
-    """Whether a folder is within the limits. Twice as many files are allowed, because git adds
-    files of its own."""
+    """Whether a folder is within the limits. Twice as many files are allowed as in a plugin,
+    because git adds its own files."""
     count = size = 0
     waiting = [str(folder)]
     while waiting:

@@ -2,7 +2,7 @@
 changed, or none.
 
 A plugin is switched off while its files change, so that its code has ended before the files are
-replaced. This is done in the file of plugin switches, which a running bot reads.
+replaced. The switch is in the file of plugin switches, which a running bot reads.
 """
 
 import shutil
@@ -70,7 +70,9 @@ class Installer:
             place, item = self._place_of(fetched)
             looked = inspect_plugin(fetched.path)
             if item in self._records.all():
-                raise InstallRefused(f"{item} is installed: nekro plugin update {fetched.name}")
+                raise InstallRefused(
+                    f"{item} is installed already: run nekro plugin update {fetched.name}"
+                )
             if self._taken(place):
                 raise InstallRefused(
                     f"{place.name} is in {place.parent} already, and this command did not put it "
@@ -106,7 +108,9 @@ class Installer:
         with self._staging() as staging:
             fetched = fetch(record.source, staging)
             if self._place_of(fetched)[0] != place:
-                raise InstallRefused(f"{record.source} is {fetched.name} now, no longer {item}")
+                raise InstallRefused(
+                    f"{record.source} now has the plugin {fetched.name}, no longer {item}"
+                )
             different = changes(record.files, _as_placed(fetched, place))
             if not different and not mine:
                 self._say(f"{item} is as it is there")
@@ -163,7 +167,7 @@ class Installer:
         # plugin is loaded, but this plugin may never have been loaded.
         if own.parent != folders or key == "..":
             raise InstallRefused(
-                f"{key!r} is no name of a folder: its data, if any, is not deleted"
+                f"{key!r} is no name of a folder: the plugin's data, if any, is not deleted"
             )
         return own
 

@@ -17,8 +17,8 @@ from nekro_core.plugins.host.switches import LIST_NAME, read_list
 from nekro_core.testing.link import link_plugin
 
 FOLDER = "tries"
-"""A folder in the data folder. It has one folder for each plugin that was run: the data folder of
-that plugin's bot."""
+"""A folder in the data folder. For each plugin that was run, it contains the data folder of that
+plugin's bot."""
 _LINK = re.compile(r"http://\S+\?token=\S+")
 _LOOK_S = 0.2
 
@@ -63,7 +63,8 @@ async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> Non
 def _environment(settings: Settings) -> Mapping[str, str]:
     """The environment for the started bot: the settings and the environment of this process.
     Settings of chat platforms are left out, because otherwise two bots would answer on the same
-    accounts. The bot has another working directory, so it does not read this ``.env``."""
+    accounts. The bot has another working directory, so it does not read the ``.env`` of this
+    process."""
     written = {
         name.upper(): value
         for name, value in written_settings().items()

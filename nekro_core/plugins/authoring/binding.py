@@ -3,7 +3,7 @@
 A plugin's module creates the `NekroPlugin` object while it is imported, and may read the plugin's
 configuration on the next line. So the loader sets a context variable that names the bot while it
 imports the module. The bot's code sets the same variable around each call into a plugin. Tasks that
-a plugin starts inherit it. So two bots in one process do not see each other's plugins.
+a plugin starts inherit the variable. So two bots in one process do not see each other's plugins.
 """
 
 from collections.abc import Callable, Iterator

@@ -39,7 +39,7 @@ class CallFiles:
 
 
 class RunningCall(Protocol):
-    """The fields of `AgentCtx` that modules below `context.py` read."""
+    """The fields of `AgentCtx` that are read by modules which `context.py` imports."""
 
     @property
     def chat(self) -> ChatKey:

@@ -73,8 +73,8 @@ class ChatNetwork:
     spend: Callable[[ChatKey], Spend]
 
     def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
-        """Get the rules for a fetch that begins at this URL. They are those of the chat of the call
-        that runs now; if no call runs, those of ``chat``."""
+        """Get the rules for a fetch that begins at this URL. The rules belong to the chat of the
+        call that runs now or, if no call runs, to ``chat``."""
         asks = [*_who_asks()]
         home = asks[0].chat if asks else chat
         if home is None:

@@ -116,9 +116,9 @@ def mount_command(
 
     ``context`` is a `CommandExecutionContext`; the other parameters get the arguments that people
     type, see `Arg`. Without ``permission``, everybody may run the command. ``-`` and ``_`` in names
-    are the same. If two plugins use the same name, neither command runs under it until the operator
-    ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name`` always works. Problems with the
-    function are reported after the plugin has been loaded.
+    count as the same character. If two plugins use the same name, neither command runs under this
+    name until the operator ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name`` always
+    works. Problems with the function are reported after the plugin has been loaded.
 
     Args:
         plugin: The plugin. You call this as a method, so do not pass it.
@@ -204,8 +204,8 @@ class CommandGroup:
         internal: bool = False,
         **i18n: I18nDict | None,
     ) -> Callable[[Function], Function]:
-        """As `NekroPlugin.mount_command`. An omitted permission or category is the group's, and the
-        group's tags are added. ``aliases`` are other names for ``sub``.
+        """As `NekroPlugin.mount_command`. Without a permission or category, the command has the
+        group's. The group's tags are added. ``aliases`` are other names for ``sub``.
 
         Args:
             name: ``sub`` of ``/group sub``.

@@ -204,8 +204,8 @@ class ConfigBase(BaseModel):
         return cls.get_field_extra(field_name).placeholder
 
     def take_over(self, other: "ConfigBase") -> None:
-        """Copy the values of another configuration into this object, because plugins keep
-        references to it.
+        """Copy the values of another configuration into this object. The object must stay the same,
+        because plugins keep references to it.
 
         Args:
             other: A configuration of the same class.
@@ -295,8 +295,8 @@ Config = TypeVar("Config", bound=ConfigBase)
 class Configured(ABC):
     """The part of `NekroPlugin` that holds its configuration: one class, one object, one file.
 
-    When the operator edits the file, the object stays the same and gets the new values, since
-    plugins keep references to it.
+    When the operator edits the file, the object stays the same and gets the new values, because
+    plugins keep references to the object.
     """
 
     def __init__(self) -> None:

@@ -410,7 +410,7 @@ class AgentCtx:
 
         Args:
             picture: The picture's bytes.
-            longer_side: The most pixels that its longer side may have.
+            longer_side: The largest number of pixels that the picture's longer side may have.
 
         Returns:
             ``{"type": "image_url", "image_url": {"url": "data:..."}}``.

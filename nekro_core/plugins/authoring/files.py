@@ -320,7 +320,7 @@ class BoxFileSystem:
 
     def _on_the_host(self, path: str) -> Path | None:
         """Get the host's copy of a file of the box. Only received files have a copy; if there is no
-        box, all files have."""
+        box, all files have one."""
         received = path.startswith(f"{UPLOADS}/")
         if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
             return None

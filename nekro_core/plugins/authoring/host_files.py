@@ -22,10 +22,10 @@ from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 MOST_ENTRIES = 4096
-"""The most files and folders in a shared folder. Listing that many takes about 10 ms."""
+"""Maximum number of files and folders in a shared folder. Listing that many takes about 10 ms."""
 IN_USE_S = 600.0
-"""Seconds. A younger file may still be needed by the call that made it; by default no call takes
-longer."""
+"""A file younger than this many seconds may still be needed by the call that made it. By default no
+call takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,8 @@ class HostFiles:
         """Get the plugin's own file on the host that a text names; None if it names none.
 
         Files of the chat's folders are always allowed. Otherwise, a text that is part of the call's
-        arguments names no file. Because a plugin may join its folder with a name that the model
-        chose, only these other files are allowed: the plugin's data and package without
+        arguments names no file. A plugin may join its folder with a name that the model chose, so
+        not every other file is allowed. The allowed ones are the plugin's data and package without
         configuration and databases, and files that the bot made below the temporary folder during
         this call.
         """

@@ -21,8 +21,8 @@ Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
 
 
 class ValueSnapshot(Protocol):
-    """A value at one moment, or the error that its computation raised. It is final if none of its
-    inputs is still being computed."""
+    """A value at one moment, or the error that its computation raised. The snapshot is final if
+    none of the value's inputs is still being computed."""
 
     @property
     def value(self) -> Any:
@@ -81,7 +81,8 @@ class LiveMessage:
         else:
             receipts = await self._send(segments)
             if len(receipts) != 1 or not receipts[0].ok or not receipts[0].message_id:
-                # The platform cannot edit it, so the value is sent as one message at the end.
+                # The platform cannot edit what was sent, so the value is sent as one message at the
+                # end.
                 self._every_s = None
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts

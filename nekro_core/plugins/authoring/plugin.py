@@ -29,8 +29,8 @@ from nekro_core.tools.tool import Tool, Visibility
 
 
 class PluginStore:
-    """Stores texts of a plugin by chat, person and key. An empty chat or person means a text that
-    belongs to no particular one.
+    """Stores texts of a plugin by chat, person and key. An empty chat or person means that the text
+    belongs to no particular chat or person.
 
     Args:
         keeper: Stores the texts in the database.
@@ -321,9 +321,9 @@ class NekroPlugin(Mounting, Configured):
         function by its own name, and also by ``name`` if that is an identifier. With
         ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
-        ``visible`` function in full. For a ``deferred`` one it has a single line until the AI
-        searches for the function. A ``hidden`` one is not offered. Problems with the function are
-        reported after the plugin has been imported.
+        ``visible`` function in full. It has a single line for a ``deferred`` function until the AI
+        searches for the function. A ``hidden`` function is not offered. Problems with the function
+        are reported after the plugin has been imported.
 
         Args:
             method_type: What the method's result does to the turn.

@@ -19,7 +19,8 @@ from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
 
 SHARED_BYTES = 512 * 1024 * 1024
-"""The most bytes of a chat's shared folder on the host, unless the operator sets another number."""
+"""Maximum number of bytes of a chat's shared folder on the host, unless the operator sets another
+number."""
 
 
 class UrlFetcher(Protocol):
@@ -204,7 +205,7 @@ class Services:
         chat_name: Returns the name of a group or channel; empty if it is not known.
         may_send_elsewhere: Keys of the plugins that may write to other chats than the chat of the
             call.
-        shared_bytes: The most bytes of a chat's shared folder.
+        shared_bytes: The largest number of bytes of a chat's shared folder.
         editor: Edits sent messages.
         pictures: Makes copies of pictures for a model.
         boxes: Makes new boxes for cells (`nekro_core.reactive`).

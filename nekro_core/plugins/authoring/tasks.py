@@ -131,8 +131,8 @@ class AwaitableBool(int):
 
 
 _MAX_KEPT = 64
-"""The most keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify` refuses
-further keys."""
+"""Maximum number of keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify`
+refuses further keys."""
 
 
 class WaitCancelled(NekroError):
@@ -219,7 +219,7 @@ class AsyncTaskHandle:
             data: The value that `wait` returns.
 
         Returns:
-            False if the handle already has 64 other keys. The value is dropped then.
+            False if the handle already has 64 other keys; the value is dropped.
         """
         slot = self._slots.get(key)
         if slot is None:

@@ -13,7 +13,7 @@ from nekro_core.policy.permissions import folded, is_name
 from nekro_core.tools.describe import place_of
 
 MAX_COMMANDS = 200
-"""The most commands of one plugin. Only a faulty loop would register more."""
+"""Maximum number of commands of one plugin. Only a faulty loop would register more."""
 CORE = "nekro"
 """The ``owner`` and ``module`` of the bot's own commands."""
 _ALIASES = 16

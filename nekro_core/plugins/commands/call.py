@@ -167,7 +167,7 @@ class CommandRunner:
     async def _work(
         self, call: CommandCall, context: CommandExecutionContext, arguments: Mapping[str, Any]
     ) -> bool:
-        """Run the handler and send its answers. Returns True, even after a failure."""
+        """Run the handler and send its answers. Always returns True, even after a failure."""
         name = call.entry.spoken
         try:
             answered = call.entry.command.handler(context, **arguments)

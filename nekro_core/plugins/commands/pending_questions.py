@@ -19,7 +19,7 @@ from nekro_core.system.errors import NekroError
 QUESTION, ANSWER = "question", "answer"
 """Kinds of rows: open questions, and answers that a command is still processing."""
 MAX_PENDING = 1000
-"""The most open questions in all chats together. Each question has a task."""
+"""Maximum number of open questions in all chats together. Each question has a task."""
 OnTimeout = Callable[[], Awaitable[None]]
 _Key = tuple[ChatKey, str]
 
@@ -114,8 +114,8 @@ class PendingQuestions:
         if len(self._open) >= MAX_PENDING:
             raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
-        # If the task is cancelled before its first step, its ``finally`` does not run. Then this
-        # undo step drops the question.
+        # If the task is cancelled before its first step, its ``finally`` does not run. In this
+        # case, the undo step drops the question.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:

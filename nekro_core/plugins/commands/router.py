@@ -80,7 +80,8 @@ async def _restore(
 
 
 _ROUNDS_WAITING = 8
-"""A chat may have this number times ``at_once`` waiting commands. Further commands are dropped."""
+"""At most this number times ``at_once`` commands of a chat may wait. Further commands are
+dropped."""
 
 CommandJob = Callable[[], Coroutine[Any, Any, None]]
 Start = Callable[[CommandJob], object]

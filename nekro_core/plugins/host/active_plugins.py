@@ -54,8 +54,9 @@ class ActivePlugins:
         return self._services
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
-        """Offer tools that belong to no plugin, such as an MCP server's, in all chats. They replace
-        the tools that the same ``owner`` offered before. The returned function withdraws them."""
+        """Offer tools that belong to no plugin, such as the tools of an MCP server, in all chats.
+        They replace the tools that the same ``owner`` offered before. The returned function
+        withdraws them."""
         return self._sets.offer(owner, tools)
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
@@ -68,7 +69,7 @@ class ActivePlugins:
         return await self._sets.in_chat(ctx)
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
-        """Get what code in this chat's box finds besides the tools."""
+        """Get the variables and links that code in this chat's box finds besides the tools."""
         make = self._legacy.box_extras
         return make(ctx) if make and has_lenient(self._loaded(ctx.adapter_key)) else NO_BOX_EXTRAS
 
@@ -104,6 +105,10 @@ class ActivePlugins:
         given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
         persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given
+
+    def has_message_hooks(self, ctx: AgentCtx) -> bool:
+        """Whether a plugin of this chat has a message hook."""
+        return any(plugin.on_user_message_method for plugin in self._plugins_of(ctx))
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
         """Call the message hooks one after another and merge their signals. A hook that fails or

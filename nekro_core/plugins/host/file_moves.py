@@ -58,8 +58,8 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
 def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
     """Write the note. Move the files inside the block. Raises `MoveInProgress` and `OSError`.
 
-    The note is also deleted if the block raises an exception; then the caller must move the files
-    back.
+    The note is also deleted if the block raises an exception; in this case, the caller must move
+    the files back.
     """
     with _locked(data_dir):
         _write(data_dir / NOTE_NAME, plan)

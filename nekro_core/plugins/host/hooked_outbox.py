@@ -22,8 +22,8 @@ class SendHook(Protocol):
 
 
 class HookedOutbox(Outbox):
-    """An `Outbox` with hooks around `send`. Hooks are not called for edits, or again when a stored
-    message is sent later."""
+    """An `Outbox` with hooks around `send`. Hooks are not called for edits. They are not called
+    again when a stored message is sent later."""
 
     _hooks: tuple[SendHook, ...] = ()
 

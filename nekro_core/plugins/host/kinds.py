@@ -21,7 +21,7 @@ Call the plugin's code inside ``with plugin.acting():``, or with
 `nekro_core.plugins.host.hooks.hook_result`, which also limits its time and logs its errors. When a
 plugin is disabled or reloaded, or the bot ends, its tasks are ended, its undo steps run in reverse
 order, and its modules are removed from ``sys.modules``. After that, keep no reference to the plugin
-object or anything of its modules: a test counts the remaining objects.
+object or to anything in its modules: a test counts the remaining objects.
 
 """
 
@@ -76,14 +76,16 @@ is not annotated with `ChatMessage`."""
 
 
 def native_message(message: ChatMessage, adapter_key: str) -> ChatMessage:
-    """Return the message itself: the form if the bot runs no plugins of other bots."""
+    """Return the message itself. This is the `MessageForm` of a bot that runs no plugins of other
+    bots."""
     del adapter_key
     return message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxExtras:
-    """What code in a box finds besides the tools. The model is not told of it.
+    """The global variables and symbolic links that code in a box finds besides the tools. The model
+    is not told of them.
 
     Attributes:
         values: Texts by the name of the global variable that holds them.
@@ -108,9 +110,9 @@ class LegacySupport:
             `ChatMessage`.
         keeps_silent: Whether a plugin forbids answers in this chat or to this person.
         persona: The persona text that a plugin set for this chat; empty if none did.
-        box_extras: What code in the box of a chat finds besides the tools, while a plugin is loaded
-            that was written for another bot (`NekroPlugin.is_lenient`).
-        tools: Unlisted tools that such code can call.
+        box_extras: What code in the box of a chat finds besides the tools. It is used only while a
+            plugin that was written for another bot is loaded (`NekroPlugin.is_lenient`).
+        tools: Unlisted tools that code can call while such a plugin is loaded.
     """
 
     make_context: ContextFactory = AgentCtx

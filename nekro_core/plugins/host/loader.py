@@ -167,8 +167,8 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
 
 class _FreshLoader(SourceFileLoader):
     """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
-    times in whole seconds, so it would miss a second edit. It also writes no cache for such a
-    file."""
+    times in whole seconds, so it would miss a second edit in the same second. This loader also
+    writes no cache for such a file."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -325,7 +325,7 @@ def _extend(limit: anyio.CancelScope, seconds: float) -> None:
 
 def _interrupt(thread: threading.Thread) -> None:
     """End a thread at its next line of Python, because an endless loop would use a processor for
-    ever. A thread that is blocked in C code is not ended; it uses no processor."""
+    ever. A thread that waits in C code is not ended; while it waits, it uses no processor."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )

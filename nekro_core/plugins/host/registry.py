@@ -267,7 +267,7 @@ class PluginRegistry(ActivePlugins):
                 self._describe(installed[item])
             else:
                 what = ", ".join(installed)
-                logger.warning("{}", patch_problem(names, item or f"the one of {what} that did it"))
+                logger.warning("{}", patch_problem(names, item or f"one of {what}"))
 
     async def _load(self, entry: PluginEntry) -> None:
         try:

@@ -36,7 +36,7 @@ class PluginSettings(BaseModel):
     """Time limit for a call of a tool."""
 
     most_tools: int = Field(default=256, gt=0)
-    """The most tools of one plugin, and the most other declarations."""
+    """Maximum number of tools of one plugin, and maximum number of its other declarations."""
 
     blocks_s: float = Field(default=0.7, gt=0)
     """How long a plugin may block the event loop before the log names the plugin."""
@@ -49,7 +49,8 @@ class PluginSettings(BaseModel):
     """Keys of plugins whose tools may write to other chats than the chat of the call."""
 
     shared_bytes: int = Field(default=SHARED_BYTES, gt=0)
-    """The most bytes in a chat's shared folder, where plugins work with files of the chat's box."""
+    """Maximum number of bytes in a chat's shared folder, where plugins work with files of the
+    chat's box."""
 
     strict_host_range: bool = False
     """Whether a plugin is refused if its manifest excludes the version of the host that it runs on.

@@ -116,7 +116,7 @@ def read_list(data_dir: Path) -> list[ListedPlugin]:
 
 def switch_plugin(data_dir: Path, plugin: str, *, wanted: bool) -> str:
     """Switch a plugin on or off by key or item, and return its item. A running bot loads or unloads
-    it within a second. An item works even before a bot has listed the plugin. Raises
+    it within a second. ``plugin`` may be an item even if no bot has listed the plugin yet. Raises
     `UnknownPlugin`."""
     known = read_list(data_dir)
     for each in known:

@@ -15,8 +15,8 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
 
 _MOST_SETS = 64
-"""The most sets in the cache. It is bounded because a plugin may choose other tools at every
-call."""
+"""Maximum number of sets in the cache. The number is bounded because a plugin may choose other
+tools at every call."""
 
 
 class ToolSetCache:
@@ -24,7 +24,7 @@ class ToolSetCache:
     (`mount_collect_methods`).
 
     ``loaded`` returns the plugins that serve an adapter's chats; for an empty name, all plugins.
-    Sets with a lenient plugin also have ``legacy_tools``.
+    Sets with a plugin that was written for another bot also have ``legacy_tools``.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
     or n-grams are near each other.
 
     Each n-gram is hashed to a position in the vector and a sign (feature hashing, Weinberger et al.
-    2009). The n-grams of ASCII words have three characters, those of other words one and two.
-    Meaning does not count: "cat" and "feline" are not near. The result is the same on every
+    2009). The n-grams of ASCII words have three characters, and the n-grams of other words have one
+    or two. Meaning does not count: "cat" and "feline" are not near. The result is the same on every
     machine. Raises `ValueError` unless ``dimensions`` is 8 to 8192.
     """
     size = dimensions or DIMENSIONS

@@ -27,8 +27,8 @@ def install_packages(
     builds: bool,
     limit_s: float,
 ) -> list[PinnedPackage]:
-    """Install the packages that plugins need into the new folder ``target``. If ``held``, the
-    installed packages, are already exactly these, nothing is installed.
+    """Install the packages that plugins need into the new folder ``target``. ``held`` are the
+    installed packages. If these are exactly the needed ones, nothing is installed.
 
     ``every`` maps each plugin to its requirements. Returns the packages that meet them, without the
     bot's own. Blocks. Raises `PackagesRefused`, whose message names both sides of a conflict.
@@ -39,7 +39,7 @@ def install_packages(
     own = bot_versions()
     if clash := conflicts_with_bot(needs, own):
         raise PackagesRefused(clash)
-    # No requirement conflicts with the bot's packages. If the bot has all of them, stop here.
+    # No requirement conflicts with the bot's packages. If the bot meets all of them, stop here.
     if all(
         canonicalize_name(need.requirement.name) in own and not need.requirement.extras
         for need in needs

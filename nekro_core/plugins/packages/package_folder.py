@@ -84,7 +84,7 @@ class PackageFolder:
 
     @property
     def held(self) -> Mapping[str, str]:
-        """The installed packages with their versions, without those of the bot."""
+        """The installed packages with their versions, without the bot's own packages."""
         return self._note().held
 
     def has(self, wanted: "Requirement") -> bool:
@@ -108,9 +108,9 @@ class PackageFolder:
         """Install the packages that a plugin needs, together with those that the other plugins
         need. The requirements of the plugins in ``gone`` are dropped.
 
-        ``needs`` replaces the plugin's earlier requirements; with ``more``, they are added to them.
+        ``needs`` replaces the plugin's earlier requirements or, with ``more``, is added to them.
         Returns the new and changed packages with their versions. Raises `PackagesRefused`, whose
-        message names both sides of a conflict; then nothing was changed.
+        message names both sides of a conflict; after this error, nothing was changed.
         """
         with self._locked():
             note = self._note()

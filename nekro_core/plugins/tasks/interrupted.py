@@ -1,8 +1,8 @@
 """Stores which tasks run, so that the next start can report the tasks that a kill interrupted.
 
 A task is a coroutine of a plugin and cannot be resumed. For each interrupted task, the next start
-adds a line to the chat's history that says so, and wakes the agent. So people do not wait for the
-task in vain.
+adds a line about the interruption to the chat's history, and wakes the agent. So people do not wait
+for the task in vain.
 """
 
 import hashlib

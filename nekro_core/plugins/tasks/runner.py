@@ -27,11 +27,11 @@ from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
 from nekro_core.system.errors import NekroError
 
 MAX_RUNNING = 64
-"""The most tasks of one plugin at one time. A plugin that needs more has a leak."""
+"""Maximum number of tasks of one plugin at one time. A plugin that needs more has a leak."""
 _MAX_ENDED = 256
 """How many ended tasks' final reports are remembered."""
 _TOLD_S = 1.0
-"""The most seconds that ``on_terminal`` may take."""
+"""Maximum seconds that ``on_terminal`` may take."""
 
 _Key = tuple[str, str]
 
@@ -99,8 +99,8 @@ class TaskRunner:
             raise TaskRefused(f"{plugin.key} has {MAX_RUNNING} tasks that run: no more at one time")
         handle = AsyncTaskHandle(task_id, chat_key, plugin, task_type=task_type, journal=journal)
         entry = self._running[key] = _Running(handle)
-        # If the task is cancelled before its first step, its ``finally`` does not run. This undo
-        # step removes the entry then.
+        # If the task is cancelled before its first step, its ``finally`` does not run. In this
+        # case, the undo step removes the entry.
         forget = plugin.effects.add(f"task {task_id}", partial(_drop, self._running, key))
 
         async def run() -> None:

@@ -16,7 +16,7 @@ from nekro_core.tools.describe import place_of
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """The largest body of a request. The bot's own API has the same limit."""
 MAX_AT_ONCE = 64
-"""The most requests and WebSockets of one plugin at one time. A page keeps a few open."""
+"""Maximum number of requests and WebSockets of one plugin at one time. A page keeps a few open."""
 _THE_BOTS = ("app", "router", "endpoint", "route", "path_params")
 
 

@@ -34,9 +34,9 @@ MAX_BODY_BYTES = 25 * 1024 * 1024
 BODY_S = 30.0
 """Seconds within which a call's body must arrive."""
 HANDLER_S = 60.0
-"""The most seconds that a handler may take. Senders give up sooner."""
+"""Maximum seconds that a handler may take. Senders give up sooner."""
 MAX_AT_ONCE = 16
-"""The most calls of one webhook at one time."""
+"""Maximum number of calls of one webhook at one time."""
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 

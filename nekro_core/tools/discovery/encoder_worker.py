@@ -13,8 +13,8 @@ from nekro_core.system.workers.loop import Answer, serve
 _KEPT = 8192
 """How many texts' vectors are cached, with 2 kB each."""
 _IDLE_S = 120.0
-"""Idle seconds after which the process ends and frees its memory. A second search usually comes
-earlier."""
+"""Idle seconds after which the process ends and frees its memory. If another search follows, it
+usually comes earlier."""
 
 
 class SentenceEncoder:

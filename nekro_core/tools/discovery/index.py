@@ -13,8 +13,8 @@ description, and more in a description than in a parameter. There are five kinds
 A tool that matches every part of a query ranks before a tool that matches a single part well.
 
 If the similarity in meaning between the query and each tool is known, it is the score, and matching
-words add to it. A full match of words adds about as much as the difference between a tool with a
-different meaning and one with a similar meaning.
+words add to it. A full match of words adds about as much as the similarity differs between a tool
+with another meaning and a tool with a similar meaning.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -55,23 +55,24 @@ _AGAIN = 0.25
 _COVERS = 0.5
 """The score is multiplied by the share of the query that the tool covers, to this power."""
 _WORDS = 0.45
-"""The most that matching words add to the similarity. It is reached at the weight of the rarest
-possible term."""
+"""Matching words add at most this to the similarity. They add all of it if their score is at least
+the weight of the rarest possible term."""
 _NEAR = 0.26
-"""The least similarity of the best tool if no tool has a word of the query. A query that asks for
-nothing, such as "ok thanks", reaches 0.25."""
+"""If no tool has a word of the query, the search finds tools only if the best one has at least this
+similarity. A query that asks for nothing, such as "ok thanks", reaches 0.25."""
 _FAR = 0.1
-"""The least similarity of a tool that has no word of the query, if some tool fits the query."""
+"""If the search finds tools, a tool that has no word of the query is among them only with at least
+this similarity."""
 _EXACT = 100.0
 """Added if the query is the tool's name."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
-"""How many characters of a query are read, and how many of each place of a tool. A model's query
-has a few words."""
+"""How many characters are read of a query, and how many of each place of a tool (see ``_REST``). A
+model's query has a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
-"""The most characters of a tool's sentence, and the most tools with a sentence. A thousand tools
-take two seconds of one core."""
+"""Maximum number of characters of the sentence that the encoder reads about a tool, and maximum
+number of tools with such a sentence. A thousand tools take two seconds of one core."""
 
 _Term = str | int
 _Wanted = tuple[tuple[tuple[_Term, float], ...], float]

@@ -42,8 +42,8 @@ class ConceptLexicon:
         """Split a folded text into parts. Each part has stems or character pairs, and the weighted
         concepts that it may mean.
 
-        A longer entry is preferred to shorter entries inside it. A shorter entry inside it has less
-        weight, as "time" in "local time"; a single character inside a Chinese word has none.
+        The longest entry that fits counts fully. A shorter entry inside it has less weight, for
+        example "time" in "local time"; a single character inside a Chinese word has none.
         """
         stems = all_words(plain)
         at = 0
@@ -67,8 +67,9 @@ class ConceptLexicon:
                 at += length
 
     def _note_english(self, stems: Sequence[str], at: int, found: dict[int, float]) -> int:
-        """Add the concepts of the longest entry that begins at ``at``, and return its number of
-        words. Stop words may be between its words, as in "identify the song"."""
+        """Add the concepts of the longest entry that begins at ``at``, and return how many words of
+        the text it covers. Stop words may be between the entry's words, as in "identify the song".
+        """
         for length in range(min(self._longest, len(stems) - at), 0, -1):
             known = self._english.get(tuple(stems[at : at + length]))
             if known and (length > 1 or not is_stop_word(stems[at])):

@@ -15,7 +15,7 @@ _ROWS = {
     "p": "パピプペポ", "r": "ラリルレロ", "A": "アイウエオ",
 }  # fmt: skip
 _OF_KANA = {kana: row for row, many in _ROWS.items() for kana in many}
-"""M becomes n, since ン stands for both. Ya, wa, small kana and ー are left out, as vowels are."""
+"""M becomes n, since ン stands for both. Ya, wa, small kana and ー are left out like vowels."""
 _ENGLISH = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (

@@ -15,8 +15,8 @@ SEARCH_OWNER = "nekro.discovery"
 
 @dataclass(frozen=True, slots=True)
 class DeferredTools:
-    """The deferred tools of a set. ``single`` are those that are deferred individually. ``asleep``
-    has, by plugin key, those that are deferred because their plugin sleeps."""
+    """The deferred tools of a set. ``single`` has the tools that are deferred individually.
+    ``asleep`` has, by plugin key, the tools that are deferred because their plugin sleeps."""
 
     single: tuple[NamedTool, ...]
     asleep: Mapping[str, tuple[NamedTool, ...]]

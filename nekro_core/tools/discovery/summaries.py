@@ -18,11 +18,11 @@ CJK_TOKENS = 13.0
 """The most estimated tokens of such a brief, if it is cut. A stranger's description may consist of
 characters that cost more."""
 MAX_LINES = 400
-"""The most tools with a line. For other tools, only their plugins are named."""
+"""Maximum number of tools with a line. For other tools, only their plugins are named."""
 
 _LONGEST_WORD = 24
-"""The most letters of a normal word. A third-party server may send thousands of letters without a
-blank."""
+"""Maximum number of letters of a normal word. A third-party server may send thousands of letters
+without a blank."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}|[^\sA-Za-z0-9_]|_(?![A-Za-z])|\n")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD_ENDS = re.compile(r"(?<=[\w)])(?=[\s，、；：,;:（(])|(?<=[\u3041-\u9fff])")
@@ -40,7 +40,7 @@ def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINE
     """Make a line ``name: brief`` for each tool. The name is the one in the model's code.
 
     A tool gets no line if its name is too long or if there are already ``limit`` lines. For these
-    tools, a line for each plugin says how many more it has. A search still finds them.
+    tools, a line for each plugin says how many of them it has. A search still finds them.
     """
     lines: list[str] = []
     more: Counter[str] = Counter()

@@ -79,8 +79,8 @@ def character_trigrams(word: str) -> list[str]:
 def stem(word: str) -> str:
     """Remove a word's ending, so that ``translate``, ``translated`` and ``translation`` are equal.
 
-    It is deliberately rough: both sides of a comparison are stemmed in the same way, and people
-    never see a stem.
+    The result is deliberately rough: both texts of a comparison are stemmed in the same way, and
+    people never see a stem.
     """
     bare = word.partition("'")[0]
     if bare in _WHOLE:

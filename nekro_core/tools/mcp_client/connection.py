@@ -94,7 +94,7 @@ class McpConnection:
             wait_s = min(wait_s * 2, self._settings.retry_s * _LONGEST_RETRY)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool. Raises `ToolFailure`, even if the outcome of the call is unknown."""
+        """Call a tool. Raises `ToolFailure` if the call failed or its outcome is unknown."""
         client = self._client
         if client is None:
             raise ToolFailure(

@@ -21,11 +21,13 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls a tool of the server by the name that the server uses."""
 
 _MAX_TEXT = 4000
-"""The most characters of a tool's description. Longer ones are manuals."""
+"""Maximum number of characters of a tool's description. A longer text is cut."""
 _LEAST_TEXT = 80
-"""The limit on a parameter's description is never below this number of characters."""
+"""A tool's parameters share `_MAX_TEXT` characters for their descriptions, but each may have at
+least this many."""
 _MAX_SCHEMA = 16_000
-"""The most characters of a tool's schema. If it is longer, the parameters get no schema."""
+"""Maximum number of characters of a tool's schema. If it is longer, the parameters get no
+schema."""
 _MAX_NAME = 64
 _MAX_PARAMETERS = 64
 _MAX_CHOICES = 12

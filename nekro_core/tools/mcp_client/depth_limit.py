@@ -9,7 +9,7 @@ import re
 from pydantic_core import from_json
 
 MAX_DEPTH = 100
-"""How many levels are kept. The JSON reader fails at 200."""
+"""How many levels of nesting are kept. The JSON reader fails at 200 levels."""
 INSTEAD = b'"nested too deeply"'
 # Matches single characters and not whole strings. If a quote is never closed, a pattern for strings
 # would search to the end of the message again for each later quote (64 kB of \\" took 10 s).

@@ -47,7 +47,7 @@ async def remote_server(
 
 class _Bounded(httpx2.AsyncBaseTransport):
     """Limits the bytes of each answer. An event stream has no end, so the limit is for each of its
-    lines. In both, values that are nested too deeply are cut."""
+    lines. In both kinds of answers, values that are nested too deeply are cut."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, max_bytes: int) -> None:
         self._inner = inner

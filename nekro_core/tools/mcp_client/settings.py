@@ -21,8 +21,9 @@ class McpSettings(BaseModel):
     look_s: float = Field(default=1.0, gt=0)
     """Interval of checks whether ``mcp.json`` has changed."""
     most_tools: int = Field(default=256, ge=1)
-    """The most tools of one server. Further tools are ignored."""
+    """Maximum number of tools of one server. Further tools are ignored."""
     message_mb: int = Field(default=32, ge=1)
     """The largest message of a server, in MiB."""
     unasked_messages: int = Field(default=2000, ge=10)
-    """The most messages that a server may send in ten seconds while it has no request to answer."""
+    """Maximum number of messages that a server may send in ten seconds while it has no request to
+    answer."""

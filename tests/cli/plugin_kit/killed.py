@@ -71,7 +71,7 @@ def killed_at(step: int, change: Callable[[], object]) -> bool:
 def look(data: Path, step: int, *, may_be_gone: bool) -> str:
     """Recover as the next start (odd steps) or command does; returns the plugin's text or ``gone``.
 
-    Asserts that the plugin is whole, or gone where it may be.
+    Asserts that the plugin is whole or, if ``may_be_gone``, gone.
     """
     if step % 2:
         recover_interrupted_move(data)

@@ -137,14 +137,16 @@ def test_a_plugin_key_that_is_a_path_deletes_no_other_folder(
     assert operator.installer.remove("demo") == "local/demo"
 
 
-def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path) -> None:
+def test_the_answer_no_to_a_question_changes_nothing(
+    operator: Operator, cup: Path, data: Path
+) -> None:
     operator.answer = False
     assert operator.install(cup) == ""
     assert files_of(data) == set()
     assert [path.name for path in data.iterdir()] == []
 
 
-def test_a_single_file_is_installed_also_if_it_is_in_the_plugins_folder_already(
+def test_a_single_file_is_installed_even_if_it_is_already_in_the_plugins_folder(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "solo.py").write_text(plugin_source("solo", "f"))
@@ -288,9 +290,9 @@ SOURCE = ("__init__.py", plugin_source("cup", "shake"))
         ([SOURCE, ("a\x01b.py", "")], "leads out"),
         ([SOURCE, (link("link"), "/etc/passwd")], "is a link"),
         ([SOURCE, ("a.py", ""), ("A.py", "")], "two files are called"),
-        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files want|cannot be unpacked"),
-        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "packed in an unusual way"),
-        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "packed in an unusual way"),
+        ([SOURCE, ("a", ""), ("a/b.py", "")], "two files have the path|cannot be unpacked"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_BZIP2), "")], "unsupported compression method"),
+        ([SOURCE, (packed("a.txt", zipfile.ZIP_LZMA), "")], "unsupported compression method"),
         ([("folder/", "")], "there is no file in it"),
         ([("readme.txt", "")], "no plugin in it"),
         ([SOURCE, *((f"{n}.txt", "") for n in range(6000))], "over 5000 files"),
@@ -376,7 +378,7 @@ def test_a_source_that_is_not_one_plugin_is_refused_with_a_reason(
     with pytest.raises(SourceRefused, match=r"several plugins in it \(a, b\)"):
         operator.install(tmp_path / "two")
     (cup / "link").symlink_to("/etc/passwd")
-    with pytest.raises(FilesRefused, match="a link; a plugin brings its files themselves"):
+    with pytest.raises(FilesRefused, match="a link; a plugin must contain the file itself"):
         operator.install(cup)
 
 

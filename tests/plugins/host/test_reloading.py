@@ -95,7 +95,7 @@ async def test_reloads_of_a_plugin_leave_no_memory(world: World) -> None:
             await talk()
 
         kept = await bytes_kept(reload, 10, 50)
-    # 50 kB in 20 reloads. Each reload makes about 300 kB of modules and classes.
+    # The limit is 50 kB for 20 reloads, and each reload makes 300 kB of modules and classes.
     assert kept < 50_000
 
 

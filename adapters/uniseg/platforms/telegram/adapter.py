@@ -25,8 +25,8 @@ from .writing import BotApiCall, call_for, edit_for
 SEND_S = 50.0
 """Time limit for sending a message, in seconds. A file of 50 MB at 10 Mbit/s takes 40 s."""
 WAIT_S = 10.0
-"""Most seconds that a call waits because of Telegram's rate limit. If more are needed, the message
-stays pending."""
+"""Maximum seconds that a call waits because of Telegram's rate limit. If it would have to wait
+longer, the message stays pending."""
 NAME_S = 5.0
 """Time limit for requesting a name, in seconds. Without a name, a mention shows the user id."""
 UNCHANGED = "message is not modified"

@@ -18,12 +18,12 @@ from nonebot.adapters.telegram.exception import ActionFailed
 
 CONNECT_S = 10.0
 SILENT_S = 5.0
-"""Most seconds between two pieces of a file."""
+"""Maximum seconds between two pieces of a file that is downloaded."""
 POOL = 64
-"""Most connections at once. Long polling always uses one of them."""
+"""Maximum number of connections at once. Long polling always uses one of them."""
 FILES = 32
-"""Most file downloads at once. Messages use the other connections, so they can be sent even if the
-file server does not answer."""
+"""Maximum number of file downloads at once. Messages use the other connections, so they can be sent
+even if the file server does not answer."""
 
 Json = dict[str, Any]
 Upload = tuple[str, bytes, str]
@@ -94,7 +94,7 @@ class BotApi:
         except BotApiRefused as error:
             raise FileNotFetched(str(error)) from None
         except httpx.HTTPError as error:
-            raise FileNotFetched(f"{type(error).__name__} while fetching it") from None
+            raise FileNotFetched(f"{type(error).__name__} while fetching the file") from None
 
     async def _downloaded(self, url: str, most: int) -> bytes:
         waits = httpx.Timeout(SILENT_S, connect=CONNECT_S, pool=CONNECT_S)

@@ -37,10 +37,10 @@ from .reading import (
 from .writing import CAPABILITIES
 
 REMEMBERED = 4096
-"""Most people whose names are remembered for mentions."""
+"""Maximum number of people whose names are remembered for mentions."""
 DOWNLOAD_BYTES = 20 * 1024 * 1024
-"""Most bytes of a file that Telegram's server lets bots download. A server that the operator runs
-may allow more."""
+"""Maximum number of bytes of a file that Telegram's server lets bots download. A server that the
+operator runs may allow more."""
 
 
 class Telegram(Platform):

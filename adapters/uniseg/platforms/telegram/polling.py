@@ -25,14 +25,14 @@ from .calls import BotApi, BotApiRefused, Json
 POLL_S = 30
 """Seconds for which Telegram holds a request open while there are no updates."""
 LATE_S = 15.0
-"""Seconds that an answer may take beyond `POLL_S`. Then the connection counts as lost."""
+"""Seconds that an answer may take beyond `POLL_S`. After that, the connection counts as lost."""
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Seconds to wait after the first, second, ... failure in a row. The last value repeats."""
 BESIDE_S = 0.3
-"""Most seconds that the next poll waits until the updates are stored. It begins even if some are
-not stored, so that one chat's slow picture does not delay other chats' messages. Updates are
-confirmed when all of them are stored. Until then, each answer contains them again. An answer has at
-most a hundred updates."""
+"""Maximum seconds that the next poll waits until the received updates are stored. After that, the
+poll begins even if some are not stored, so that one chat's slow picture does not delay other chats'
+messages. Updates are confirmed when all of them are stored. Until then, each answer contains them
+again. An answer has at most a hundred updates."""
 EAGER_S = 0.5
 """Minimum seconds between two polls without updates, because some servers answer at once."""
 

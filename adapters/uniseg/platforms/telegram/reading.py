@@ -25,7 +25,8 @@ _LEFT = ("left", "kicked")
 
 
 def message_in(update: Json) -> Json | None:
-    """Return the message of an update; None if it has no content, as a service message."""
+    """Return the message of an update; None if it has no content, as for example a service
+    message."""
     message = _first(update, MESSAGES)
     return message if message is not None and any(kind in message for kind in SAID) else None
 

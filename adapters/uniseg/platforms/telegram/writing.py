@@ -26,7 +26,7 @@ from ...values import native_message_id
 from .calls import Json, Upload
 
 UPLOAD_BYTES = 50 * 1024 * 1024
-"""Most bytes of a file that a bot may upload."""
+"""Maximum number of bytes of a file that a bot may upload."""
 EDIT_EVERY_S = 3.0
 """Minimum seconds between two edits. Telegram accepts about 20 messages and edits in a minute for a
 group."""

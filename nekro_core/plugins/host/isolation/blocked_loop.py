@@ -4,12 +4,12 @@ handler computes without awaiting, every chat waits.
 The loop regularly stores the time, as a heartbeat. A watchdog thread checks this time. If it stops
 changing, the thread reads the stack of the loop's thread. If a plugin continues to block, the
 watchdog thread sends a signal. The signal handler raises an exception in the plugin's code. This
-ends a Python loop and a blocking call such as ``time.sleep`` or a socket's.
+ends a Python loop and a blocking call such as ``time.sleep`` or a read from a socket.
 
 Code that never releases the GIL also stops the watchdog thread. For this case a timer on the
 process's CPU time sends a second signal. Python's regular expressions check for signals while they
 match, so an endless match is ended too. Other C code is not ended. If a plugin is interrupted
-before it was logged, it is logged at the interrupt.
+before it was logged, it is logged when it is interrupted.
 """
 
 import asyncio

@@ -7,8 +7,8 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
-"""Modules whose functions cache their arguments. The arguments are functions of routes, up to
-4,096."""
+"""Modules with functions that cache their results. The keys of these caches are functions of
+routes, up to 4,096."""
 
 
 def forget_types(gone: Callable[[str], bool]) -> None:
@@ -22,7 +22,8 @@ def forget_types(gone: Callable[[str], bool]) -> None:
         for each in [*vars(module).values()]:
             if callable(clear := getattr(each, "cache_clear", None)):
                 clear()
-    # pydantic's cache refers to its values weakly, but an entry's key may refer to the same model.
+    # pydantic's cache refers to its values weakly. But the key of an entry may refer to the same
+    # model as its value, and keep it.
     cache = _pydantic_cache()
     for key in [*cache]:
         if any(gone(str(each.__module__)) for each in _classes(key)):
