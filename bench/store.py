@@ -145,7 +145,8 @@ class _Stopwatch:
 
 
 def _raw(like: Path, *, batch: int) -> float:
-    """Rows per second that the driver alone inserts into the same table of a new file."""
+    """How many rows per second the driver alone inserts, into a table of the same form in a new
+    file."""
     rows = _MESSAGES if batch > 1 else _LATENCIES
     with closing(sqlite3.connect(like)) as database:
         tables = [sql for (sql,) in database.execute(_SCHEMA)]

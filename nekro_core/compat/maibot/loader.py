@@ -207,8 +207,8 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
 
 
 def _legacy_factory(module: Any) -> Callable[[], Any] | None:
-    """A factory for a plugin that was written before there was an SDK. It wraps the plugin's class
-    in an adapter of the SDK. None if the module has no such class."""
+    """A factory for a plugin that was written before there was an SDK. The factory wraps the
+    plugin's class in an adapter of the SDK. None if the module has no class of such a plugin."""
     plugin_class = getattr(module, "_legacy_plugin_class", None)
     if plugin_class is None:
         marked = (each for each in vars(module).values() if isinstance(each, type))

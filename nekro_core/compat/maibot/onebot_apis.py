@@ -2,7 +2,7 @@
 behind them.
 
 A plugin calls, for example, ``ctx.api.call("adapter.napcat.group.set_group_ban", group_id=...)``.
-In MaiBot its adapter for QQ answers. Here the bot's own OneBot adapter answers
+In MaiBot, the adapter for QQ answers this call. Here the bot's own OneBot adapter answers it
 (`nekro_core.compat.maibot.onebot`). The names and fields come from the public documentation of
 MaiBot's adapter. The same names exist with the prefix ``adapter.snowluma``.
 """

@@ -50,8 +50,8 @@ def tool_of(
     *,
     taken: Collection[str] = (),
 ) -> tuple[Tool, list[PluginProblem]]:
-    """Make the `Tool` of a component. Also returns problems for the plugin's author. ``taken`` are
-    the Python names of the plugin's other tools."""
+    """Make the `Tool` of a component. Also returns the problems that the plugin's author should
+    know. ``taken`` are the Python names of the plugin's other tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
     own = _own_arguments(whole)

@@ -50,7 +50,8 @@ async def get_chat_info(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
 
 
 async def get_chat_info_old(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
-    """The same as `get_chat_info`, but with the whole chat key: ``onebot_v11-group_30003``."""
+    """The same as `get_chat_info`, except that it returns the whole chat key:
+    ``onebot_v11-group_30003``."""
     channel, kind = await get_chat_info(event)
     return f"{_instance(str(event.self_id))}-{channel}", kind
 

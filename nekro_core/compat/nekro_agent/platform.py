@@ -157,7 +157,8 @@ def get_bot(self_id: str | None = None) -> Any:
 
 
 def bot_of(account: str) -> Any:
-    """The same as `get_bot`, with an empty text for the first connected account."""
+    """NoneBot's ``Bot`` of an account; an empty text means the first connected account. Raises
+    `BotNotConnected`."""
     try:
         bots = nonebot.get_bots()
     except ValueError:

@@ -17,7 +17,7 @@ _READ_ONLY = "a plugin can only read the bot's settings; they are in .env"
 
 
 class ConfigService:
-    """Reads and changes a plugin's configuration. The bot's settings can only be read."""
+    """Reads and changes a plugin's configuration, and reads the bot's settings."""
 
     @staticmethod
     def get_config_list(config: ConfigBase | CoreConfig) -> list[dict[str, Any]]:

@@ -194,8 +194,8 @@ class AsyncQdrantClient:
     # ---- points
 
     async def upsert(self, collection_name: str, points: Any, **_: Any) -> UpdateResult:
-        """Store points, all or none. Points with the same ids are replaced. Raises `NoCollection`
-        and `BadVector`.
+        """Store points. Stored points with the same ids are replaced. After an error, none of the
+        given points is stored. Raises `NoCollection` and `BadVector`.
 
         Args:
             collection_name: The collection.
@@ -240,7 +240,7 @@ class AsyncQdrantClient:
             query_filter: A `Filter` or one condition, nested at most 16 deep. None matches all.
             limit: Maximum number of points to return. ``offset`` and ``limit`` together are at most
                 10,000.
-            offset: How many of the nearest points to skip.
+            offset: How many points to skip, beginning with the nearest.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
             score_threshold: The lowest score of a returned point. For ``Euclid`` and ``Manhattan``
@@ -507,8 +507,8 @@ class _BlockingClient(AsyncQdrantClient):
 
 
 class QdrantClient:
-    """The same client for code that does not await. Each method of `AsyncQdrantClient` blocks the
-    calling thread until it is done, so use it for small collections only.
+    """The client for code that is not asynchronous. It has the methods of `AsyncQdrantClient`, but
+    each of them blocks the calling thread until it is done. So use it for small collections only.
 
     Args:
         given: The same as for `AsyncQdrantClient`.

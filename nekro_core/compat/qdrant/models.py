@@ -327,8 +327,8 @@ class CollectionInfo(_Model):
     Attributes:
         status: Always ``green``.
         points_count: How many points the collection has.
-        vectors_count: The same number, because each point has one vector.
-        indexed_vectors_count: The same number.
+        vectors_count: The same as ``points_count``, because each point has one vector.
+        indexed_vectors_count: The same as ``points_count``.
         config: The configuration of the collection.
     """
 

@@ -236,7 +236,7 @@ def _converter(annotation: Any) -> Any:
 
 def python_name(name: str, taken: Container[str], prefix: str = "p") -> str:
     """Convert a plugin's name to a similar Python identifier that is not in ``taken``."""
-    normal = unicodedata.normalize("NFKC", name)  # Python does the same with names
+    normal = unicodedata.normalize("NFKC", name)  # as Python does with names
     clean = "".join(each if f"a{each}".isidentifier() else "_" for each in normal) or "_"
     if not clean.isidentifier() or clean.startswith("_ctx"):
         clean = f"{prefix}_{clean}"

@@ -21,8 +21,8 @@ HOST_VERSION = "1.3.15"
 with."""
 PROVIDED_PLUGINS = frozenset({"maibot-team.napcat-adapter", "maibot-team.snowluma-adapter"})
 """Plugins of MaiBot that are not needed here, because the bot's own OneBot adapter does their work
-and offers their APIs (`nekro_core.compat.maibot.onebot`). For a plugin that needs one of them, in
-any version, it counts as installed."""
+and offers their APIs (`nekro_core.compat.maibot.onebot`). If the manifest of a plugin says that it
+needs one of them, in any version, that one counts as installed."""
 STRICT_REMEDY = (
     "use another version of the plugin, or set NEKRO_PLUGIN__STRICT_HOST_RANGE=false to try it"
 )
@@ -62,7 +62,7 @@ class MaiBotManifest:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The author and the module name, which are the two parts of the id, as identifiers."""
+        """The author and the module name: the two parts of the id, made Python identifiers."""
         first, _, rest = self.plugin_id.partition("." if "." in self.plugin_id else "-")
         return _identifier(first), _identifier(rest)
 
@@ -137,7 +137,7 @@ def _put_in_order(
     above: frozenset[Path],
 ) -> None:
     if path in ordered or path in above:
-        return  # already listed, or in a circle of plugins that need each other
+        return  # it is listed already, or it is in a circle of plugins that need each other
     manifest = manifests[path]
     for needed, _ in manifest.plugins if manifest else ():
         if needed in by_id:

@@ -136,10 +136,10 @@ async def gen_openai_chat_response(
         messages: `OpenAIChatMessage` objects, or dicts in the form of OpenAI's API. A message of
             another form raises `ValueError` or `TypeError`.
         temperature: Sent to the provider unchanged; None leaves the choice to the provider.
-        top_p: Sent in the same way.
-        top_k: Sent in the same way.
-        frequency_penalty: Sent in the same way.
-        presence_penalty: Sent in the same way.
+        top_p: Sent in the same way as ``temperature``.
+        top_k: Sent in the same way as ``temperature``.
+        frequency_penalty: Sent in the same way as ``temperature``.
+        presence_penalty: Sent in the same way as ``temperature``.
         extra_body: Further fields of the request's body.
         api_key: The provider's key.
         base_url: The address of the API. Without an address, the bot's own model answers, and

@@ -109,8 +109,8 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
 
 
 def loosely_equal(mine: Any, given: Any) -> bool:
-    """Whether a field equals a value. A number equals the same number as text, because plugins
-    write ids in both ways."""
+    """Whether a field equals a value. The text ``"7"`` equals the number 7, because some plugins
+    write an id as text and others as a number."""
     if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
         return mine == str(given)
     if isinstance(mine, datetime) and isinstance(given, datetime):
