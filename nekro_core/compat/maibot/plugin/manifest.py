@@ -236,7 +236,7 @@ def _host_warning(problem: str) -> list[PluginProblem]:
 @cache
 def _sdk_version() -> str:
     """The version of the installed SDK. It is cached, because a lookup after a change in the folder
-    of the packages makes the import system store one more record, which stays in memory."""
+    of the packages makes the import system store one more record."""
     return version("maibot-plugin-sdk")
 
 
