@@ -135,8 +135,8 @@ class MaiBotLoader:
     def _add_legacy_imports(
         self, item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
     ) -> None:
-        """Make the modules importable that plugins used before there was an SDK
-        (``src.plugin_system``).
+        """Make ``src.plugin_system`` and its modules importable, which plugins used before there
+        was an SDK.
 
         The SDK's import hook provides these modules. The hook is installed while a plugin that
         imports them is loaded.
@@ -207,8 +207,8 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
 
 
 def _legacy_factory(module: Any) -> Callable[[], Any] | None:
-    """A factory for a plugin that was written before there was an SDK. It wraps the plugin's class
-    in an adapter of the SDK. None if the module has no such class."""
+    """A factory for a plugin that was written before there was an SDK. The factory wraps the
+    plugin's class in an adapter of the SDK. None if the module has no class of such a plugin."""
     plugin_class = getattr(module, "_legacy_plugin_class", None)
     if plugin_class is None:
         marked = (each for each in vars(module).values() if isinstance(each, type))

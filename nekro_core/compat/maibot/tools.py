@@ -50,8 +50,8 @@ def tool_of(
     *,
     taken: Collection[str] = (),
 ) -> tuple[Tool, list[PluginProblem]]:
-    """Make the `Tool` of a component. Also returns problems for the plugin's author. ``taken`` are
-    the Python names of the plugin's other tools."""
+    """Make the `Tool` of a component. Also returns the problems that the plugin's author should
+    know. ``taken`` are the Python names of the plugin's other tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
     own = _own_arguments(whole)
@@ -65,7 +65,7 @@ def tool_of(
         if not plugin.is_on(component, _ctx.chat_key):
             raise ToolFailure(f"{component.name} is switched off in this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
-        # For an optional argument that it wants to leave out, a model may write null.
+        # If a model wants to leave out an optional argument, it may write null for it.
         given = {
             names[name]: value
             for name, value in bound.items()
@@ -103,8 +103,8 @@ def tool_of(
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
-    """The visibility of a tool: its ``visibility``, or ``VISIBLE`` if it is a ``core_tool``. A tool
-    with neither can only be found by search."""
+    """The visibility of a tool: the one that ``visibility`` names; otherwise ``VISIBLE`` if it is a
+    ``core_tool``; otherwise ``DEFERRED``, so that it can only be found by search."""
     named = str(metadata.get("visibility") or "").strip().lower()
     if named in tuple(Visibility):
         return Visibility(named)
@@ -119,9 +119,9 @@ def _declared(metadata: Mapping[str, Any]) -> Any:
 
 
 def _own_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The host's argument names that a tool uses for its own parameters. Only ``message`` is
-    allowed, if it is a text, because many tools call the text to send ``message``. The person who
-    asks and the chat always come from the host."""
+    """The names of host arguments that a tool may use for its own parameters. The only one is
+    ``message``, if it is a text, because many tools use this name for the text to send. The person
+    who asks and the chat always come from the host."""
     each = schema["properties"].get("message")
     return frozenset({"message"}) if each and each.get("type") == "string" else frozenset()
 

@@ -112,7 +112,8 @@ class _Folder(os.PathLike[str]):
 
 
 class _OsEnv:
-    """Values of the environment. They are computed when they are read."""
+    """The values that nekro-agent reads from the environment. Here each value is computed when it
+    is read."""
 
     def __getattr__(self, name: str) -> Any:
         known: Mapping[str, Callable[[], Any]] = {

@@ -30,8 +30,8 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 _open: list["NekroAgentHost"] = []
-"""The bots of this process whose `use_host` block is open. They are used for code that does not run
-in a call of a plugin."""
+"""The bots of this process whose `use_host` block is open. The last of them is used for code that
+does not run in a call of a plugin."""
 
 
 class NoBot(NekroError, RuntimeError):
@@ -43,7 +43,7 @@ Facts = dict[str, Any]
 
 class FactsFile:
     """Stores a dict of facts for each key, in memory and in one JSON file. Each change rewrites the
-    file, so use it for a few hundred keys at most."""
+    whole file, so use this class for a few hundred keys at most."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -95,8 +95,8 @@ class NekroAgentHost:
     by name. ``reset`` hides a chat's earlier messages from the model. ``run_seconds`` is the time
     limit of a run of code, and ``code_runner`` runs code.
 
-    Facts about users, chats and presets that plugins store and that have no column in the database
-    are in three JSON files in the data folder. The bot's `Services` have this object as an
+    Plugins may store facts about users, chats and presets. Facts that have no column in the
+    database are in three JSON files in the data folder. The bot's `Services` have this object as an
     extension.
     """
 

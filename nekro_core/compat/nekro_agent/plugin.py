@@ -6,8 +6,8 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 
 
 class LegacyNekroPlugin(NekroPlugin):
-    """A plugin written for nekro-agent, which accepts handlers that `NekroPlugin` refuses: the
-    first parameter is the context whatever its name, and a result of kind ``AGENT`` or ``BEHAVIOR``
-    may have any type."""
+    """A plugin written for nekro-agent. It accepts handlers that `NekroPlugin` refuses: their first
+    parameter, which is the context, may have any name, and the result of an ``AGENT`` or
+    ``BEHAVIOR`` method may have any type."""
 
     is_lenient: ClassVar[bool] = True

@@ -17,7 +17,7 @@ _READ_ONLY = "a plugin can only read the bot's settings; they are in .env"
 
 
 class ConfigService:
-    """Reads and changes a plugin's configuration. The bot's settings can only be read."""
+    """Reads and changes a plugin's configuration, and reads the bot's settings."""
 
     @staticmethod
     def get_config_list(config: ConfigBase | CoreConfig) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ class ConfigService:
     def set_config_value(
         config: ConfigBase | CoreConfig, key: str, value: Any
     ) -> tuple[bool, str | None]:
-        """Change a setting. Returns whether it was changed, and why not."""
+        """Change a setting. Returns whether it was changed; if not, also the reason."""
         if isinstance(config, CoreConfig):
             return False, f"{key}: {_READ_ONLY}"
         try:
@@ -50,7 +50,7 @@ async def save_plugin_config(plugin_key: str, values: Mapping[str, Any]) -> bool
     ``author.module_name``. Returns True.
 
     Raises `UnknownPlugin` for a plugin that is not loaded, and `InvalidValue` for a setting that
-    does not exist or cannot have the value; then nothing changes.
+    does not exist or cannot have the value. In both cases nothing changes.
     """
     plugins = current_host().plugins
     if plugins is None:

@@ -51,8 +51,8 @@ async def trigger(call: CapabilityCall) -> Answer:
 
 
 async def reply(call: CapabilityCall) -> Answer:
-    """``maisaka.reply.generate``: has the model write a reply with the bot's persona. The reply is
-    returned and not sent."""
+    """``maisaka.reply.generate``: asks the model for a reply in the bot's persona. The reply is
+    returned to the plugin and not sent to the chat."""
     chat, bot = call.chat(), call.bot
     records = await bot.store.messages.newest(chat, _HISTORY)
     history = readable([bot.message(each) for each in records])

@@ -77,8 +77,8 @@ async def html2png(call: CapabilityCall) -> Answer:
 async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
     """Draw the page with Chromium. Returns None if Playwright is not installed.
 
-    The page may load files from the network if the plugin allows it. It can never load files of
-    this machine.
+    The page may load files from the network if the plugin allows it. The page can never load files
+    of this machine.
     """
     try:
         from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
@@ -127,10 +127,11 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
 
 
 def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
-    """Answers a page's requests.
+    """Make the function that answers a page's requests.
 
-    Parts of the page may come from the model or a stranger. So the chat's fetcher loads the
-    requested files, because Chromium itself could reach servers on this machine.
+    Chromium itself could reach servers on this machine, and parts of the page may come from the
+    model or a stranger. So Chromium loads nothing from the network: the bot's fetcher loads the
+    requested files.
     """
     fetcher = call.bot.services.fetcher
 

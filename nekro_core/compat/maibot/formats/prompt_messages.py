@@ -39,7 +39,8 @@ def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
 def merge_changes(
     messages: Sequence[PromptMessage], before: list[dict[str, Any]], now: Any
 ) -> tuple[PromptMessage, ...]:
-    """Apply a plugin's changes of message dicts to the messages.
+    """Apply a plugin's changes of message dicts to the messages. ``before`` are the dicts that the
+    plugin got, one for each message; ``now`` is what it returned.
 
     If a dict is unchanged, or only its text was changed, its message keeps its pictures and calls.
     """
@@ -54,8 +55,8 @@ def merge_changes(
         if index is not None:
             made.append(left.pop(index)[1])
             continue
-        # No message has exactly this dict. If a message differs only in its text, the plugin has
-        # changed the text of that message.
+        # No message has exactly this dict. If the dict of a message differs only in its text, the
+        # plugin has changed the text of this message.
         same = next((i for i, (shown, _) in enumerate(left) if _alike(shown, each)), None)
         made.append(_reworded(left.pop(same)[1], each) if same is not None else _message(each))
     return tuple(made) if made else tuple(messages)

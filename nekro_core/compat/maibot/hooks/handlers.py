@@ -53,16 +53,16 @@ EVENTS: Mapping[str, str] = {
 
 _ORDER = {"early": 0, "normal": 1, "late": 2}
 DEFAULT_S = 4.0
-"""Time limit of a handler that sets no limit, in seconds. It is short, because a message waits for
-the handler."""
+"""Time limit in seconds of a handler that sets no limit. It is short, because a message waits while
+the handler runs."""
 _LONGEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
     """The outcome of a hook or event. ``kwargs`` are the arguments with the changes of all
-    handlers. If ``aborted`` is true, the action after the hook must not happen; ``result`` is the
-    value that the handler wants to use instead."""
+    handlers. If ``aborted`` is true, the action that follows the hook must not happen; ``result``
+    is then the value that the handler gave in place of the action's result, or None."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False
@@ -165,8 +165,8 @@ class HookRunner:
         arguments: dict[str, Any],
         ctx: AgentCtx | None,
     ) -> HookOutcome | None:
-        """Run a handler, which may change ``arguments``. Returns an outcome if the handler ended
-        the hook."""
+        """Run a handler, which may change ``arguments``. Returns an outcome if the handler aborted
+        the hook; None otherwise."""
         failed: list[BaseException] = []
         value = await self._call(plugin, each, arguments, ctx, failed)
         if failed and _word(each, "error_policy") == "abort":

@@ -20,8 +20,9 @@ _MOST_CHANGED = 200
 
 
 class ChangedMessages:
-    """The texts of messages that plugins have changed. The database has the original texts, so the
-    prompt lists the changed texts."""
+    """The new texts of messages whose text plugins have changed. The database still has the
+    original texts, and the history in the prompt is made from them, so the prompt also lists the
+    changed texts."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
@@ -47,9 +48,9 @@ class ChangedMessages:
 class InboundMessages:
     """Passes received messages to the MaiBot plugins.
 
-    The methods are mounted on every plugin. But the handlers of all plugins must run in one common
-    order, and a message must run at most one command. So only the methods on the first plugin do
-    the work, for all plugins.
+    The handlers of all plugins must run in one common order, and a message must run at most one
+    command. So the methods are mounted on every plugin, but only those on the first plugin do the
+    work, for all plugins.
     """
 
     bot: BotView

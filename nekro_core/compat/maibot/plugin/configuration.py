@@ -16,8 +16,8 @@ _MAX_BYTES = 1024 * 1024
 
 
 class MaiBotConfigError(NekroError, ValueError):
-    """The file or a value in it is invalid. The text says what is wrong, and in which line if that
-    is known."""
+    """The file or a value in it is invalid. The error's text says what is wrong and, if known, in
+    which line."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -46,9 +46,9 @@ def is_enabled(values: Mapping[str, Any]) -> bool:
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the values with the plugin's configuration model, which adds missing values. If their
-    ``config_version`` is not the model's version, they are first merged into the defaults. Raises
-    `MaiBotConfigError`."""
+    """Check the values with the plugin's configuration model, which adds missing values. If the
+    ``config_version`` in the values is not the model's version, the values are first merged into
+    the model's defaults. Raises `MaiBotConfigError`."""
     model = getattr(type(instance), "config_model", None)
     if model is None or not hasattr(instance, "normalize_plugin_config"):
         return dict(values)

@@ -145,8 +145,8 @@ class DBChatChannel(Row):
         return ChannelStatus.OBSERVE if self.observe_mode else ChannelStatus.ACTIVE
 
     async def set_channel_status(self, status: ChannelStatus | str) -> None:
-        """Switch the bot's answers in this chat on or off. Raises `ValueError` for another
-        status."""
+        """Switch the bot's answers in this chat on or off. Raises `ValueError` if ``status`` is not
+        a `ChannelStatus`."""
         status = ChannelStatus(status)
         self.is_active = status is not ChannelStatus.DISABLED
         self.observe_mode = status is ChannelStatus.OBSERVE
@@ -167,7 +167,7 @@ class DBChatChannel(Row):
         return config
 
     async def get_preset(self) -> DBPreset:
-        """The preset of the chat; the bot's own (`DefaultPreset`) if the chat has none."""
+        """The preset of the chat; if it has none, the bot's own preset (`DefaultPreset`)."""
         preset = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
         return preset or DefaultPreset.from_settings(current_host())
 
