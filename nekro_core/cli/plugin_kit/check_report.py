@@ -5,7 +5,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -113,7 +113,9 @@ async def _loaded(order: CheckOrder, data: Path) -> _Loaded:
         "nekro_sandbox": SandboxSettings(backend=BackendName.JAIL, pool_size=0),
     }
     async with Bot.open(data, Path(order.plugin), settings=settings) as bot:
-        ctx = bot.app.plugins.context_for(_NOWHERE)
+        # A plugin for some adapters offers its tools in their chats alone.
+        (adapter, *_) = (*bot.plugin.support_adapter, _NOWHERE.instance)
+        ctx = bot.app.plugins.context_for(replace(_NOWHERE, instance=adapter))
         tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
         notes = [
             each.text

@@ -42,8 +42,9 @@ _NO_MODULE = (
     "name its package in requirements.txt, or correct the name; nekro plugin install gets the "
     "packages that a plugin needs"
 )
+_CORRECT_LINE = "correct this line"
 _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
-    (SyntaxError, "correct this line"),
+    (SyntaxError, _CORRECT_LINE),
     (ModuleNotFoundError, _NO_MODULE),
     (ImportError, "correct the name that is imported"),
     (TimeoutError, "do slow work in a function under @plugin.mount_init_method()"),
@@ -187,12 +188,14 @@ def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") 
     mine = str(item.folder or item.path)
     frames = traceback.extract_tb(error.__traceback__) + list(getattr(error, "frames", ()))
     own = [frame for frame in frames if frame.filename.startswith(mine)]
-    where = f"{own[-1].filename}:{own[-1].lineno}" if own else f"{item.path}:1"
-    return _error(text, where, remedy)
+    if own:
+        return _error(text, f"{own[-1].filename}:{own[-1].lineno}", remedy)
+    no_line = remedy == _CORRECT_LINE and not isinstance(error, SyntaxError)
+    return _error(text, f"{item.path}:1", "the log has the traceback" if no_line else remedy)
 
 
 def _remedy(kind: type[BaseException]) -> str:
-    return next((text for each, text in _REMEDIES if issubclass(kind, each)), "correct this line")
+    return next((text for each, text in _REMEDIES if issubclass(kind, each)), _CORRECT_LINE)
 
 
 def _error(message: str, where: str, remedy: str) -> PluginProblem:

@@ -200,3 +200,20 @@ KEY = os.environ["KEY"]
         ("reads or writes files of this machine", "inner.py:4"),
     }
     assert [each.partition(":")[0] for each in looked.unreadable] == ["broken.py"]
+
+
+async def test_check_shows_the_tools_of_a_plugin_for_one_adapter(tmp_path: Path) -> None:
+    plugin = tmp_path / "muter.py"
+    plugin.write_text(
+        "from nekro_core.api.plugin import NekroPlugin, SandboxMethodType\n"
+        "from nekro_core.api.schemas import AgentCtx\n"
+        "plugin = NekroPlugin('Muter', 'muter', 'Mutes.', '1', 'ann',\n"
+        "                     support_adapter=['onebot_v11'])\n"
+        "@plugin.mount_sandbox_method(SandboxMethodType.TOOL, 'mute', 'Mute.')\n"
+        "async def mute(_ctx: AgentCtx, user_id: str) -> str:\n"
+        "    '''Mute a person.\n\n    Args:\n        user_id: Whom.\n    '''\n"
+        "    return 'muted'\n"
+    )
+    out = io.StringIO()
+    assert await check(plugin, out) == 0
+    assert "def mute(user_id: str) -> str" in out.getvalue()
