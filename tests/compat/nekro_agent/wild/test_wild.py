@@ -169,7 +169,9 @@ async def test_every_plugin_is_loaded(whole: WholeBot) -> None:
 
 
 async def test_plants_are_kept_and_told_to_the_model(whole: WholeBot) -> None:
-    group = whole.group()
+    group = whole.group(fence("print(tool_search('浇水'))"))
+    await whole.ask(group, "你会养花吗")
+    assert "养花、浇水、盆栽时激活" in written(whole.prompts(group)[0]), "it sleeps"
     code = (
         "add_plant(name='小绿', species='绿萝')\n"
         "add_plant('刺头', '仙人掌', 10)\n"
