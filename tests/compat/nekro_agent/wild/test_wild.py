@@ -96,10 +96,13 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
         else:
             shutil.copy(source, plugins)
     script = ModelThatTranslates()
-    people = {"NEKRO_COMMAND__SUPER_USERS": f'["onebot_v11:{OPERATOR}"]'}
+    more = {
+        "NEKRO_COMMAND__SUPER_USERS": f'["onebot_v11:{OPERATOR}"]',
+        "NEKRO_LLM__VISION": "true",
+    }
     async with (
         ScriptedModelServer(script) as model,
-        running_bot(folder, **(model_settings(model) | people)) as bot,
+        running_bot(folder, **(model_settings(model) | more)) as bot,
         OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
     ):
         await peer.wait_connected()
@@ -355,8 +358,11 @@ async def test_texts_are_counted_and_exported(whole: WholeBot) -> None:
 async def test_the_model_looks_at_a_picture(whole: WholeBot) -> None:
     group = whole.group(fence("appreciate(make_cover('Look'))"))
     assert await whole.ask(group, "画一张自己看看") == [WELL]
-    shown = written(whole.prompts(group)[-1])
-    assert re.search(r"图片 \S+cover_\w+\.png 共 \d+ 字节:", shown)
+    asked = whole.prompts(group)[-1]
+    assert re.search(r"图片 \S+cover_\w+\.png 共 \d+ 字节:", written(asked))
+    contents = [message["content"] for message in asked.messages]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    assert any(part["type"] == "image_url" for part in parts)
 
 
 async def test_a_path_outside_the_box_is_refused(whole: WholeBot) -> None:
