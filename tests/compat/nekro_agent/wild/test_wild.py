@@ -515,6 +515,16 @@ async def test_a_task_waits_for_leave_and_tells_the_chat(whole: WholeBot) -> Non
     assert "已结束: 重跑完成" in (await hears(whole, group, LI, "/ci.state"))[0]
 
 
+async def test_the_plugin_ends_its_tasks_when_the_bot_ends(tmp_path: Path) -> None:
+    shutil.copytree(WILD / "ci_watch", tmp_path / "data" / "plugins" / "ci_watch")
+    async with (
+        ScriptedModelServer([]) as model,
+        running_bot(tmp_path, **model_settings(model)) as bot,
+    ):
+        pass
+    assert "its cleanup method failed" not in bot.log
+
+
 # -- translator_desk -----------------------------------------------------------------------
 
 
