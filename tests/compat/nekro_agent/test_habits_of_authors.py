@@ -447,6 +447,8 @@ async def plan(_ctx: AgentCtx, seconds: float, note: str) -> list:
     key = _ctx.chat_key
 
     async def callback():
+        ctx = await AgentCtx.create_by_chat_key(key)
+        await ctx.ms.send_text(key, f"news: {note}", ctx, record=False)
         await push(note)
 
     ok = await timer_service.set_timer(
@@ -492,5 +494,6 @@ async def test_timers_call_functions_and_are_deleted_by_their_ids(bot_of: OpenPl
             while ("pushed", "at once") not in seen:
                 await anyio.sleep(0.01)
         assert ("pushed", "later") not in seen
+        assert bot.chat().texts == ["news: at once"]
         await bot.reload()
         assert await bot.call("plan", 3000, "new") == [True, "new", 1], "the others ended with it"
