@@ -12,7 +12,9 @@ import anyio
 import pytest
 
 from nekro_core.cli.plugin_kit.inspection import inspect_plugin
+from nekro_core.cli.plugin_kit.report import state_text
 from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
+from nekro_core.plugins.host.switches import read_list
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.testing.clock import FakeClock
 from nekro_core.tools.outcome import ToolFailure
@@ -86,6 +88,12 @@ async def keep(_ctx: AgentCtx, text: str) -> str:
         assert info.key == f"{author_key(author)}.habits"
         assert await bot.call("keep", "tea") == "tea"
         assert info.addresses == (f"/plugins/{info.key}/",)
+        (listed,) = [
+            each for each in read_list(bot.app.host.data_dir) if each.item == "local/habits"
+        ]
+        (line, *_) = state_text(listed)
+        assert author in line
+        assert info.key in line
         folder = bot.app.host.data_dir / "plugin_data" / info.key
         assert {path.name for path in folder.iterdir()} == {"config.yaml", "text.txt"}
     if author:
