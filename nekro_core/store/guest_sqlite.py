@@ -35,7 +35,8 @@ def select_in_file(path: str, query: GuestQuery) -> list[Row]:
         raise GuestQueryRefused("this database is in memory: SQL of plugins needs a file")
     query.check()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA temp_store = MEMORY")
+        # A large sort goes to a file, because a plugin could fill the memory with it.
+        connection.execute("PRAGMA temp_store = FILE")
         for name, table in query.tables.items():
             marks = ", ".join("?" * len(table.columns))
             columns = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
