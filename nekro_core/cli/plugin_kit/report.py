@@ -39,7 +39,10 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
     """Yield the line of a plugin in the list of plugins, and below it one line for each address and
     problem."""
     tools = ", ".join(plugin.tools)
-    yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
+    # The key has the author's name, unless it has characters that a key cannot have.
+    unnamed = plugin.author and not plugin.key.startswith(f"{plugin.author}.")
+    author = f" by {printable(plugin.author)}" if unnamed else ""
+    yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}{author}  {tools}"
     for line in (*plugin.addresses, *plugin.problems):
         yield f"{'':10}{line}"
 

@@ -227,7 +227,11 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "nekro_core.plugins.tasks.functions:task",
         ),
         "nekro_agent.services.timer": (),
-        "nekro_agent.services.timer.timer_service": (_TIMER, f"{_TIMER} as timer_service"),
+        "nekro_agent.services.timer.timer_service": (
+            f"{_COMPAT}.timer_service",
+            f"{_COMPAT}.timer_service as timer_service",
+            f"{_TIMER}:TimerTask",
+        ),
         "nekro_agent.services.timer.recurring_timer_service": (
             _RECURRING_TIMER,
             f"{_RECURRING_TIMER} as recurring_timer_service",

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from nekro_core.compat.nekro_agent.core import CoreConfig
 from nekro_core.compat.nekro_agent.host import NoBot, current_host
+from nekro_core.compat.nekro_agent.plugin_key import folded_key
 from nekro_core.plugins.authoring.config import ConfigBase
 from nekro_core.tools.outcome import InvalidValue
 
@@ -47,7 +48,7 @@ class ConfigService:
 
 async def save_plugin_config(plugin_key: str, values: Mapping[str, Any]) -> bool:
     """Change settings of a plugin and write them to its file. ``plugin_key`` is
-    ``author.module_name``. Returns True.
+    ``author.module_name``, also as the plugin writes these. Returns True.
 
     Raises `UnknownPlugin` for a plugin that is not loaded, and `InvalidValue` for a setting that
     does not exist or cannot have the value. In both cases nothing changes.
@@ -55,7 +56,8 @@ async def save_plugin_config(plugin_key: str, values: Mapping[str, Any]) -> bool
     plugins = current_host().plugins
     if plugins is None:
         raise NoBot("the bot has not loaded its plugins yet: use this in a function that it calls")
-    plugin = plugins.loaded(plugin_key)
+    known = any(each.key == plugin_key for each in plugins.plugins())
+    plugin = plugins.loaded(plugin_key if known else folded_key(plugin_key))
     config = plugin.get_config()
     changed = config.model_copy()
     for key, value in values.items():

@@ -36,6 +36,12 @@ finds the variable `_ck` (the chat key), the functions `send_msg_text(_ck, text)
 `send_msg_file(_ck, path)`, and a folder "shared", which is the home folder. The prompt does not
 list them.
 
+SQL of plugins on Tortoise's connection `default` (`Tortoise.get_connection("default")`) reads two
+tables, `chat_message` and `chat_channel`, with columns of `DBChatMessage` and `DBChatChannel`. It
+has `execute_query` and `execute_query_dict`, for one SELECT that takes at most 5 s and returns at
+most 10,000 rows. On SQLite, times are text in UTC. Anything else is an `OperationalError` that says
+what to use instead.
+
 """
 REFUSED_HEAD = """
 ## What is not here
