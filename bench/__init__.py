@@ -1,1 +1,1 @@
-"""Measures speed and memory, each beside a baseline measured in the same run: `make bench`."""
+"""Measures speed and memory, and a baseline for each figure in the same run: `make bench`."""

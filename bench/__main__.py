@@ -1,8 +1,7 @@
-"""``python -m bench [ROOM ...]``: measure, print, and say which figures miss their target.
+"""``python -m bench [PART ...]``: measure, print, and say which figures miss their target.
 
-Each module of this folder with ``async def figures()`` measures one part of the bot, and ROOM is
-the name of such a module. These are not tests: on a busy machine a figure may miss its target
-although nothing is wrong.
+Each module of this folder with ``async def figures()`` is a part. Benchmarks are not tests: on a
+busy machine a figure may miss its target although nothing is wrong.
 """
 
 import importlib
@@ -18,7 +17,7 @@ from bench.figure import Figure, table
 
 
 def main(rooms: list[str]) -> int:
-    """Measure with the named modules, or with all of them. Returns 0 if every target was
+    """Measure the parts in ``rooms``, or all if it is empty. Returns 0 if every target was
     reached."""
     known = [
         info.name

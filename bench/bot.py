@@ -1,5 +1,6 @@
-"""The whole bot on loopback, between a fake OneBot implementation and a scripted model. The
-baseline is a bare NoneBot that echoes, measured with the same peer in the same run."""
+"""Measures the whole bot on loopback: a fake OneBot implementation sends it messages, and a
+scripted model answers. The baseline is a bare NoneBot that echoes, measured in the same run with
+the same fake OneBot implementation."""
 
 import os
 import tempfile
@@ -22,12 +23,13 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start by which the web page has been made."""
+"""Seconds after the start. By then the bot has made its web page, and its memory is measured."""
 TOKEN = "bench-token"
 
 
 class TimedModel:
-    """A model that notes when it got a request, and completes its one statement on a signal."""
+    """A model that notes when it got a request. Its reply is one statement, which is completed when
+    ``go`` is set."""
 
     def __init__(self) -> None:
         self.asked_at = self.complete_at = 0.0
@@ -37,7 +39,8 @@ class TimedModel:
     def __call__(self, _asked: Asked) -> Answer:
         self.asked_at = time.perf_counter()
         self.asked.set()
-        # The last chunk follows 0.3 s later, and the send must not wait for it.
+        # The last chunk comes 0.3 s after the statement is complete. The bot must send the message
+        # without waiting for that chunk.
         return Answer(
             chunks=[
                 *("```python\n", 'send_channel_message("hi")'),
@@ -55,7 +58,7 @@ class TimedModel:
 
 
 async def figures() -> list[Figure]:
-    """All figures of the whole bot that the issue "First light" requires."""
+    """The figures of this module and of `bench.bot_answers`."""
     with tempfile.TemporaryDirectory() as folder:
         bare_start, echo_ms, bare_rate, bare_mib = await bare(Path(folder), ROUNDS, FLOOD)
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +78,7 @@ async def _bot(
             "NEKRO_TRIGGER__DEBOUNCE_S": str(DEBOUNCE_S),
             "NEKRO_TRIGGER__BURST_TURNS": "0",
             "NEKRO_TRIGGER__HOUR_TURNS": "0",
-            # The benchmark sends the same text a hundred times to one chat.
+            # The bot sends the same text a hundred times to one chat: more than the default allows.
             "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
             "LOG_LEVEL": "WARNING",
@@ -125,8 +128,8 @@ async def _bot(
 async def _rounds(
     peer: OneBotPeer, mind: TimedModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
-    """Ask a question in each group. Returns the milliseconds to each prompt, and those to each
-    send; the first group is left out."""
+    """Ask a question in each group. Returns the milliseconds until each request reached the model,
+    and from each complete statement until its message was sent. The first question is left out."""
     to_prompt, to_wire = [], []
     for number, group in enumerate(groups):
         mind.again()
@@ -136,15 +139,16 @@ async def _rounds(
         to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
         await anyio.sleep(0.02)
         mind.go.set()
-        # From the bytes that complete the statement to the bytes of the send. The time until the
-        # waiting task runs is not counted.
+        # From the moment when the model completes the statement to the arrival of the message at
+        # the peer. Both times are taken where it happens, so the time until this task runs again is
+        # not counted.
         to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
 
 
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
-    """Messages per second that are stored; none is addressed to the bot."""
+    """How many messages per second the bot stores. None of them is addressed to the bot."""
     before = await _count(bot)
     began = time.perf_counter()
     for number in range(FLOOD):

@@ -1,6 +1,7 @@
 """How soon the bot answers when it does not wait for a person to finish typing.
 
-Measures the slowest answers, chats that are new to the bot, and the moment after it connects.
+Measures the slowest requests to the model (99th percentile), the first answer in a chat, and the
+first answer after the bot has connected.
 """
 
 import itertools
@@ -22,7 +23,7 @@ NEW_CHATS = 30
 STARTS = 5
 PAUSE_S = 0.15
 REST_S = 5.0
-"""Seconds after the start by which the web page has been made."""
+"""Seconds after the start. By then the bot has made its web page, which takes processor time."""
 TOKEN = "bench-token"
 
 
@@ -38,7 +39,7 @@ class TimedAnswerModel:
 
 
 async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]:
-    """The figures that issue 10 requires. ``echo_ms`` are the times of the bare echo bot."""
+    """The figures of this module. ``echo_ms`` has the bare echo bot's times in milliseconds."""
     first_echo = statistics.median([await _first_echo() for _ in range(3)])
     mind = TimedAnswerModel()
     async with ScriptedModelServer(mind) as model:
@@ -86,8 +87,8 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
 async def _rounds(
     peer: OneBotPeer, mind: TimedAnswerModel, groups: list[int]
 ) -> tuple[list[float], list[float]]:
-    """Ask a question in each group. Returns the milliseconds to each prompt, and those to each
-    reply; the first group is left out."""
+    """Ask a question in each group. Returns the milliseconds from each question until the request
+    to the model, and until the reply. The first question is left out."""
     found = []
     for group in groups:
         found.append(await _ask(peer, mind, group))

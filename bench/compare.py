@@ -2,8 +2,9 @@
 
 The speed of a machine changes from minute to minute, so the two are measured in turn, round by
 round, and the medians of the rounds are printed side by side. The older code is checked out from
-git and uses the packages that are installed here. A figure counts as worse if its median is more
-than ``--noise`` worse and no round of this code was as good as the older code's worst round::
+git and uses the packages that are installed here. A figure counts as worse if its median is worse
+by more than ``--noise`` and even the best round of this code was worse than the older code's worst
+round::
 
     make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
     make compare BASE=402f53e ARGS="--database postgres bot"
@@ -33,7 +34,7 @@ _END = re.compile(r"^\d+ figures, \d+ short", re.MULTILINE)
 _NUMBER = re.compile(r"-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 Samples = Mapping[str, Sequence[float]]
-"""The values of each figure, one for each round."""
+"""For each figure, its values: one value for each round."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Boxes in containers, compared with the engine's own client on the same machine.
+"""Measures boxes in containers, compared with the Docker engine's own client on the same machine.
 
-Only the jail has targets (`bench.sandbox`); these figures have none. A running engine is used if it
-has an image for boxes. Otherwise an engine is started, if ``dockerd`` is installed and the
-benchmark runs as root.
+Only the jail has targets (`bench.sandbox`); the figures of this module have none. A running engine
+is used if it has an image for boxes. Otherwise an engine is started, if ``dockerd`` is installed
+and the benchmark runs as root.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _TIMES = 10
 
 
 async def figures() -> list[Figure]:
-    """All figures of boxes in containers; none if there is no engine."""
+    """Every figure of this module; none if there is no engine."""
     try:
         async with find_or_start_engine() as host, anyio.create_task_group() as tasks:
             backend = DockerBackend(SandboxSettings(docker_host=host), tasks)

@@ -10,8 +10,9 @@ from typing import Self
 class Figure:
     """A measurement, and the baseline that was measured on this machine in the same run.
 
-    ``p50``, ``p99`` and ``floor``, the baseline, are in ``unit``; ``floor_name`` names the
-    baseline. ``target`` is the wanted p50. ``more_is_better`` is set for rates.
+    ``p50`` is the median and ``p99`` the 99th percentile. ``floor`` is the baseline, and
+    ``floor_name`` says what was measured for it. All three numbers are in ``unit``. ``target`` is
+    the wanted p50. ``more_is_better`` is set for figures such as rates.
     """
 
     name: str

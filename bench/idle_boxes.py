@@ -26,12 +26,13 @@ from tests.peers.scripted_model import Answer as Said
 from tests.peers.scripted_model import Asked, ScriptedModelServer
 
 BOXES = 40
-"""Number of boxes, with one run each. They share the interpreter's pages, and with fewer boxes the
-share of each would be too large."""
+"""How many boxes run code. Processes share the pages of the interpreter, so with fewer boxes the
+share of each process would be larger than in a busy bot."""
 REST_S = 1.0
-"""Seconds after a run's end by which a box must have released memory."""
+"""Seconds after the end of a run. By then a box must have released memory."""
 SETTLED_S = 3.0
-"""Seconds after the last message by which the bot keeps its limit on idle boxes."""
+"""Seconds after the last message. By then the memory of idle boxes must be within the bot's
+limit."""
 CHATS = 100
 ROUNDS = 10
 TOKEN = "bench-token"
@@ -44,8 +45,8 @@ async def of_boxes(
     fork: tuple[str, float],
     long_rest_s: float,
 ) -> list[Figure]:
-    """Measure used boxes one second after their run, and again after a long rest: their memory, and
-    the time to the first call of their next run."""
+    """The memory of boxes that have run code, and the latency of their next run: one second after
+    their run, and after ``long_rest_s`` and two seconds more."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)
@@ -85,7 +86,8 @@ def _latency(name: str, samples: list[float], fork: tuple[str, float]) -> Figure
 
 
 async def of_the_bot() -> list[Figure]:
-    """Memory of the whole bot and of its boxes, after it answered many groups with code."""
+    """The memory of the bot's process and of its boxes, after the bot answered many groups with
+    code."""
     with tempfile.TemporaryDirectory() as folder:
         async with ScriptedModelServer(_answer) as model:
             settings = {
@@ -151,7 +153,8 @@ async def first_call(
 
 
 def pss(pids: Iterable[int]) -> int:
-    """Bytes of memory. A page that several processes map counts for each with its share."""
+    """The memory of processes in bytes. If several processes map a page, each of them counts only
+    its share of the page (PSS)."""
     found = 0
     for pid in pids:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

@@ -44,7 +44,7 @@ _REST_S = 5.0
 
 
 async def figures() -> list[Figure]:
-    """All figures of boxes."""
+    """Every figure of this module."""
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(rest_seconds=_REST_S), tasks)
         try:
@@ -73,7 +73,7 @@ async def _first_call(box: Box, source: str = "tool_1('hello')\n", **options: bo
 
 
 async def _neighbours() -> list[Figure]:
-    """How long `fork` and Docker take for a program that does nothing and calls nothing."""
+    """Baselines: how long `fork` and Docker take to run a program that does nothing."""
     name, forked = await asyncio.to_thread(_fork)
     found = [Figure(name=f"beside it: {name}, a program that does nothing", unit="ms", p50=forked)]
     try:
@@ -196,7 +196,8 @@ async def _tree(backend: Backend) -> Figure:
 
 
 async def _transfers(backend: Backend, prepare: str, megabytes: int, many: int) -> list[float]:
-    """MB/s of copying ``it`` to another box, measured ``many`` times."""
+    """MB/s of copying the file or folder named ``it``, which the code ``prepare`` makes, to another
+    box; measured ``many`` times."""
     spec = replace(_SPEC, disk_bytes=600 * 1024**2)
     giver, taker = await backend.create(spec), await backend.create(spec)
     await _first_call(giver, f"{prepare}tool_1()\n")

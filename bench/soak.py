@@ -1,10 +1,10 @@
-"""Runs a busy bot for an hour: ``make soak``, ``make soak MINUTES=5``. CI does not run it.
+"""Runs a busy bot for an hour: ``make soak``, ``make soak MINUTES=5``. CI does not run this test.
 
 The bot gets fifty messages per second in 500 groups of five accounts. One message in twenty is for
-the bot, and the scripted model answers it with one message. The program samples all the time: the
+the bot, and the scripted model answers it with one message. All the time, the test measures the
 messages that are not stored yet and their age, the deliveries that are not sent yet, the time of
-each answer, and the bot's memory. At the end memory and queues must be flat: not larger in the last
-third of the time than in the middle third, apart from noise.
+each answer, and the bot's memory. At the end, memory and queues must not have grown: in the last
+third of the time they are not larger than in the middle third, apart from noise.
 """
 
 import argparse
@@ -31,8 +31,8 @@ _TOKEN = "soak-test-token"
 _ACCOUNTS = 5
 _LOOK_S = 0.5
 _WARM = 1 / 3
-"""The first part of the time, in which each chat has its first message. The verdict ignores this
-part."""
+"""The first part of the time, in which each chat gets its first message. Its samples are not
+judged."""
 _SHORTEST_MIN = 30.0
 """A test of fewer minutes does not judge memory: its first third is too short for each chat to have
 its first turn."""

@@ -35,8 +35,8 @@ _LATENCIES = 300
 
 
 async def figures() -> list[Figure]:
-    """The rate of storing under load, and the latencies of storing one message and of sending
-    one."""
+    """How many messages per second are stored under load, how long storing one message takes, and
+    how long it takes from sending a message to the platform call."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.sqlite3"
         async with Store.open(f"sqlite://{path}") as store:
@@ -145,7 +145,8 @@ class _Stopwatch:
 
 
 def _raw(like: Path, *, batch: int) -> float:
-    """Rows per second that the driver alone inserts into the same table of a new file."""
+    """How many rows per second the driver alone inserts, into a table of the same form in a new
+    file."""
     rows = _MESSAGES if batch > 1 else _LATENCIES
     with closing(sqlite3.connect(like)) as database:
         tables = [sql for (sql,) in database.execute(_SCHEMA)]

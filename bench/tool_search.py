@@ -1,14 +1,15 @@
-"""Hits and time of the tool search, compared with variants of the search: is each of its parts
-needed?
+"""Measures hits and time of the tool search, and of variants of it, which show whether each part of
+the search is needed.
 
-A hit is counted as in docs/decisions/0028: the tool is among the first three results. The lexicon
-was improved with the misses of the fifth and the sixth set, but not with those of the seventh. BM25
-is the textbook formula over the same stems, character pairs and letter triples, without the
-lexicon. It is combined with the encoder in two ways: its score, divided by the score of the rarest
-possible word, is added to the similarity; or the two are fused by reciprocal ranks.
+A hit is counted as in docs/decisions/0028: the wanted tool is among the first three results. The
+searches are in numbered sets. The lexicon was improved with the misses of the fifth and the sixth
+set, but not with the misses of the seventh. BM25 is the textbook formula over the same stems,
+character pairs and letter triples, without the lexicon. BM25 is combined with the encoder in two
+ways: the score of BM25, divided by the score of the rarest possible word, is added to the
+similarity; or the two are fused by reciprocal ranks.
 
-Source: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual
-rank learning methods" (2009), for the constant 60.
+Source of the constant 60 (``_RANKS``): Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion
+outperforms Condorcet and individual rank learning methods" (2009).
 """
 
 import math
@@ -34,8 +35,8 @@ from tests.tools.discovery.searches import Search, known_tools, searches, search
 _SETS = {"5": "_fifth", "6": "_sixth", "7": "_seventh"}
 _RANKS = 60
 _SHARE = 0.08
-"""The weight of BM25. Among weights from 0.02 to 0.2, this one was best on the first four sets and
-the tuning file."""
+"""The weight of BM25. Among the values from 0.02 to 0.2, this value gave the most hits in the first
+four sets and the tuning file."""
 
 Scores = Sequence[float]
 
@@ -102,7 +103,8 @@ async def _latency(vectors: SentenceVectors) -> list[Figure]:
 
 
 class _BM25:
-    """BM25 with k1 1.2 and b 0.3. The tool's name counts twice, the plugin's name half."""
+    """BM25 with k1 = 1.2 and b = 0.3. Words of the tool's name have the weight 2, words of the
+    plugin's name 0.5, words of the description 1."""
 
     def __init__(self, tools: Sequence[NamedTool]) -> None:
         self._texts = [_terms_of(each) for each in tools]
@@ -110,7 +112,8 @@ class _BM25:
         self._lengths = [sum(text.values()) for text in self._texts]
         self._mean = sum(self._lengths) / len(tools)
         self.most = 2.2 * math.log(1 + (len(tools) + 0.5) / 1.5)
-        """The score of a word that only one tool has, if that tool has it many times."""
+        """The largest score of a word: that of a word that is in one tool only, where it occurs
+        many times."""
 
     def scores(self, query: str) -> list[float]:
         """The score of each tool."""

@@ -30,7 +30,7 @@ class Compiler:
 
 
 def compiler(source: Readable[str]) -> Compiler:
-    """Compile the source, and again whenever it changes."""
+    """Compile the source, and compile it again whenever it changes."""
     build = exec_(
         [
             "mkdir -p dist",

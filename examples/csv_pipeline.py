@@ -1,5 +1,5 @@
-"""Make a chart from an address in three stages. Each stage is idle until the one before has a
-result."""
+"""Make a chart from the CSV file at an address, in three stages. Each stage is idle until the stage
+before it has a result."""
 
 from dataclasses import dataclass
 from typing import Any

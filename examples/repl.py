@@ -1,4 +1,5 @@
-"""A shell in a box that stays, so each command finds the files of those before."""
+"""A shell in a box that lives on between commands, so a command finds the files of earlier
+commands."""
 
 from typing import Any
 

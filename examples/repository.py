@@ -18,7 +18,7 @@ class Summary:
 
 
 def repository(server: str, name: Readable[str]) -> Computed[Summary]:
-    """A summary of the repository ``name`` that is filled as its parts arrive."""
+    """A summary of the repository ``name``. Each part is filled in when it arrives."""
     meta = fetch_data(computed(lambda: name() and f"{server}/repos/{name()}"), mode="json")
     archive = fetch_data(
         computed(lambda: name() and f"{server}/repos/{name()}/archive.tar"), mode="bytes"

@@ -1,13 +1,13 @@
 #!/bin/sh
-# A Debian 12 that nobody prepared, and what is committed of this checkout cloned into it:
+# Makes a new Debian 12, clones the committed state of this checkout into it, and runs a command there:
 #   scripts/fresh_root.sh FOLDER [COMMAND]
-# Without a COMMAND both commands of the README run in it; ends with 0 if they went well. The root has
-# the packages of the release and none of the security archive, so the oldest Python of Debian 12 that
-# anybody still has. It is kept in FOLDER for the next time, the clone is not.
-# Needs root, git and debootstrap, and takes the machine's own package mirror, certificates and pip's
-# index and proxy with it.
+# Without COMMAND it runs the two commands of the README. Ends with 0 if they went well. The Debian has
+# the packages of the release and none of the security archive, so it has the oldest Python of
+# Debian 12 that anybody still has. The Debian stays in FOLDER for the next run; the clone is made anew.
+# Needs root, git and debootstrap. Uses this machine's package mirror, certificates, and pip's index and
+# proxy.
 set -eu
-unset TMPDIR TMP TEMP # folders of this machine, which are not there inside
+unset TMPDIR TMP TEMP # they name folders of this machine, which the new Debian does not have
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
     echo "scripts/fresh_root.sh FOLDER [COMMAND]: the folder that the fresh Debian is, or will be, in" >&2
     exit 2
@@ -25,23 +25,24 @@ if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
     echo "A fresh Debian is made by root with debootstrap: apt-get install debootstrap" >&2
     exit 2
 fi
-# One at a time: held until the run is over, and closed for what runs inside.
+# Only one run at a time may use FOLDER: this script holds the lock until it ends. The command inside
+# does not inherit the lock.
 exec 9>>"$ours"
 flock --nonblock 9 || { echo "$root is in use by another run; name another folder" >&2; exit 2; }
 
-# One that was begun and not finished is made again.
+# If an earlier run was ended before the Debian was complete, the Debian is made again.
 if [ "$(cat "$ours")" != ready ]; then
     find "$root" -xdev -mindepth 1 ! -path "$ours" -delete
     mirror=$(sed -n 's/^URIs: *//p; s/^deb [^ ]*\(http[^ ]*\).*/\1/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
         grep '/debian/*$' | head -n 1)
     debootstrap --variant=minbase --include=ca-certificates bookworm "$root" ${mirror:+"$mirror"}
-    # This machine's trust, so that the registries answer inside as they do outside.
+    # The certificates that this machine trusts, so that connections to registries work inside too.
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
     DEBIAN_FRONTEND=noninteractive chroot "$root" apt-get install -y --no-install-recommends git make python3-venv
     echo ready >"$ours"
 fi
-# What every installer writes and debootstrap does not.
+# Files that every installer of Debian writes, but debootstrap does not.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
 rm -rf "$root/root/nekro-core" && git clone --quiet "$here" "$root/root/nekro-core"
@@ -51,8 +52,8 @@ echo "In $root: python3.11 $(chroot "$root" dpkg-query -W -f '${Version}' python
 
 index=${PIP_INDEX_URL:-$(python3 -m pip config get global.index-url 2>/dev/null || true)}
 set -- "$root" "$command"
-# pivot_root, not chroot: in a plain chroot the kernel refuses user namespaces. The shell stays as the
-# first process, which has to clear away what others leave behind.
+# pivot_root and not chroot, because in a plain chroot the kernel refuses user namespaces. The shell
+# stays as the first process of the namespace, because that process must reap orphaned processes.
 exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" LANG=C.UTF-8 \
     PIP_CERT=/etc/ssl/certs/ca-certificates.crt ${index:+PIP_INDEX_URL="$index"} \
     ${PIP_TRUSTED_HOST:+PIP_TRUSTED_HOST="$PIP_TRUSTED_HOST"} ${PIP_PROXY:+PIP_PROXY="$PIP_PROXY"} \

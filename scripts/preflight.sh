@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says which system package is missing, and how to get it, before anything fails half-way.
+# Says which system package is missing, and how to install it, before `make` begins its work.
 python=${1:-python3}
 if ! command -v "$python" >/dev/null 2>&1; then
     echo "There is no '$python' here. Debian, Ubuntu: apt-get install python3-venv. Then run make again." >&2

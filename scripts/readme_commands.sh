@@ -1,10 +1,10 @@
 #!/bin/sh
-# The README's two commands in this checkout, as by somebody who has just cloned it: `make run` until
-# its page answers, then `make test`. Ends with 0 if both went well.
+# Runs the README's two commands in this checkout, like somebody who has just cloned it: `make run`
+# until its page answers, then `make test`. Ends with 0 if both went well.
 set -u
 limit=${LIMIT:-1800} # seconds; packages and weights are 1.2 GB
 log=data/make-run.log
-# The printed link, opened as a browser does, which keeps the cookie that it is given.
+# Opens the printed link like a browser, which stores the cookie that it gets.
 page='
 import http.cookiejar, re, sys, urllib.request
 link = re.search(r"http://\S+token=\S+", open(sys.argv[1]).read()).group()

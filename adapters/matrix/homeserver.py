@@ -3,12 +3,11 @@
 A call that fails raises one of five errors, because a sender must know what happened::
 
     HomeserverError
-    ├── HomeserverNotConnected     it surely never left
-    ├── LoggedOut        the token is no longer taken; nothing was done
-    ├── RateLimited      to be tried again later; nothing was done
-    ├── Refused          the server said no
-    └── HomeserverOutcomeUnknown   nobody can know: no answer in time, connection lost, a server
-    that failed
+    ├── HomeserverNotConnected     the request was not sent
+    ├── LoggedOut                  the server no longer accepts the token; nothing was done
+    ├── RateLimited                too many requests; nothing was done, try again later
+    ├── HomeserverRefused          the server refused the request
+    └── HomeserverOutcomeUnknown   no answer in time, the connection was lost, or the server failed
 """
 
 import json

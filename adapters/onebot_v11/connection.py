@@ -3,9 +3,9 @@
 A call that fails raises one of three errors, because a sender must know what happened::
 
     ActionError
-    ├── NotConnected     it surely never left
-    ├── CallRefused      the implementation said no
-    └── OutcomeUnknown   nobody can know: no answer in time, ``async``, connection lost meanwhile
+    ├── NotConnected     the call was not sent
+    ├── CallRefused      the implementation refused the call
+    └── OutcomeUnknown   no answer in time, the answer ``async``, or the connection was lost
 """
 
 import itertools

@@ -68,8 +68,10 @@ def _html(shown: PluginsShown, language: str) -> str:
 def _row(plugin: PluginShown, state: str) -> str:
     problems = "".join(f"<p class=bad>{escape(each)}</p>" for each in plugin.problems)
     name = escape(plugin.key or plugin.item)
+    unnamed = plugin.author and not plugin.key.startswith(f"{plugin.author}.")
+    by = f" · {escape(plugin.author)}" if unnamed else ""
     return (
-        f"<tr><td><p>{name} <small>{escape(plugin.version)}</small></p>"
+        f"<tr><td><p>{name} <small>{escape(plugin.version)}{by}</small></p>"
         f"<small>{escape(plugin.description)}</small>{problems}</td>"
         f"<td><span class={_COLOURS.get(plugin.state, 'soft')}>{escape(state)}</span></td>"
         f"<td class=tools>{escape(', '.join(plugin.tools))}</td></tr>"

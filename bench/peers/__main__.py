@@ -19,7 +19,8 @@ COLUMNS: dict[str, tuple[type[Bot], bool]] = {
     "AstrBot": (AstrBot, False),
     "LangBot": (LangBot, False),
 }
-"""Each column with its bot, and whether the model answers in code, which only nekro-core runs."""
+"""The columns of the table: for each, its bot, and whether the model answers in code. Only
+nekro-core runs code."""
 
 
 async def main(runs: int, wanted: list[str]) -> None:

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 ASTRBOT_BIN = ROOT / ".venv-astrbot" / "bin"
 LANGBOT_BIN = ROOT / ".venv-langbot" / "bin"
 MANY = 1_000_000
-"""A value for rate limits, because the benchmark sends more messages than a person."""
+"""A value for the bots' rate limits. It is never reached, though the benchmark sends more messages
+than a person would."""
 _SETUP_S = 120.0
 
 
@@ -64,11 +65,11 @@ class Bot(ABC):
 
     @abstractmethod
     async def configure(self) -> None:
-        """Write the settings into the folder. It may start and end the bot for that."""
+        """Write the settings into the folder. Some bots are started and ended for this."""
 
     async def prepare(self, folder: Path, model_url: str) -> None:
-        """Configure the bot and have it make its database, so that it later starts like a bot that
-        has run before."""
+        """Configure the bot and have it make its database, so that the measured start is not its
+        first start."""
         await anyio.Path(folder).mkdir(parents=True)
         self.folder, self.model_url = folder, model_url
         await self.configure()

@@ -23,17 +23,18 @@ NEW_CHATS = 15
 FLOOD = (500, 50)
 """How many messages are sent at once, and to how many groups."""
 FILLED = (1_000, 100)
-"""How many messages are sent before memory is measured, and to how many groups. Each group gets
-one at a time."""
+"""How many messages are sent before memory is measured, and to how many groups. A group gets its
+next message only when all earlier messages have an answer."""
 AT_KILL = 200
-"""How many questions are asked before and after a kill together, each in its own group."""
+"""How many questions are asked in all, before and after the bot is killed, each in its own
+group."""
 KILL_AFTER_S = 1.0
 SAID_EVERY_S = 0.01
 MODEL_S = 0.2
-"""Seconds that the model waits before each reply in the test with a kill."""
+"""Seconds that the model waits before each reply in the test that kills the bot."""
 PAUSE_S = 0.15
 REST_S = 2.0
-"""Seconds from the last answer until memory is measured."""
+"""Seconds between the last answer and the measurement of memory."""
 SILENT_S = 20.0
 """Seconds without an answer after which no more answers are expected."""
 _ASKED = re.compile(r"ask(\d+)y")
@@ -57,8 +58,8 @@ FIGURES = {
 
 
 class ScriptedAnswers:
-    """The scripted model. In words or in code, it answers all questions of the newest user message
-    that have no answer in a chat yet."""
+    """The scripted model. It answers all questions in the newest user message to which the bot has
+    sent no answer yet. With ``in_code`` it answers in code, otherwise in words."""
 
     def __init__(self, *, in_code: bool) -> None:
         self.in_code = in_code
@@ -83,7 +84,7 @@ class ScriptedAnswers:
 
 @dataclass
 class PeerRun:
-    """A bot between its peer and the model. Each question has a unique number."""
+    """A running bot with its OneBot peer and its model. Each question has a unique number."""
 
     bot: Bot
     mind: ScriptedAnswers
@@ -114,7 +115,8 @@ class PeerRun:
         return number
 
     async def until_answered(self, numbers: Iterable[int]) -> bool:
-        """Wait until all have an answer. False if no answer comes for `SILENT_S` before that."""
+        """Wait until all these questions have an answer, and return True. Return False if at some
+        point no new answer comes for `SILENT_S` seconds."""
         wanted = set(numbers)
         while not wanted <= self.answered():
             with anyio.move_on_after(SILENT_S) as silence:

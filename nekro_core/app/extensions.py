@@ -22,6 +22,7 @@ from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups
+from nekro_core.compat.nekro_agent.sql import default_connection
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
@@ -81,9 +82,11 @@ class Extensions:
         async with AsyncExitStack() as stack:
             vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
-            older = _older_host(settings, data, message_io)
+            older = _older_host(settings, data, message_io, wall)
+            await older.load()
             stack.enter_context(install_facades())
             stack.enter_context(use_host(older))
+            await stack.enter_async_context(default_connection())
             services = await stack.enter_async_context(
                 _open_services(
                     settings,
@@ -213,7 +216,9 @@ async def _open_services(
         )
 
 
-def _older_host(settings: Settings, data: Path, message_io: MessageIO) -> NekroAgentServices:
+def _older_host(
+    settings: Settings, data: Path, message_io: MessageIO, wall: Callable[[], float]
+) -> NekroAgentServices:
     return NekroAgentServices(
         store=message_io.store,
         llm=settings.nekro_llm,
@@ -222,6 +227,7 @@ def _older_host(settings: Settings, data: Path, message_io: MessageIO) -> NekroA
         command=settings.commands,
         adapters=message_io.adapters,
         data_dir=data,
+        wall=wall,
         run_seconds=settings.nekro_sandbox.limits.seconds,
     )
 

@@ -51,6 +51,7 @@ def _shown(info: PluginInfo) -> PluginShown:
         state=info.state.value,
         key=info.key,
         version=info.version,
+        author=info.author,
         description=info.description,
         tools=tuple(tool.name for tool in info.tools),
         problems=tuple(f"{each.severity.value}: {each}" for each in info.problems),

@@ -65,6 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 
         return run()
+    if options.command == "plugin" and options.action == "check":
+        # It starts its second process before it imports the rest.
+        from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
+
+        return anyio.run(check_command, options)
     from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - `run` needs none of it
     from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - `run` needs no other command
 
@@ -129,9 +134,14 @@ def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
     run.add_argument("path", help="its file or folder")
     install = actions.add_parser("install", help="install one; says before what it may do")
     install.add_argument("source", help="a folder, a .py, a .zip or a git address")
+    install.add_argument("--force", action="store_true", help="also one that cannot be loaded here")
     update = actions.add_parser("update", help="install one again from where it came")
     update.add_argument("name", help="its key or item")
-    update.add_argument("--force", action="store_true", help="overwrite what was changed here")
+    update.add_argument(
+        "--force",
+        action="store_true",
+        help="overwrite what was changed here, also with one that cannot be loaded",
+    )
     remove = actions.add_parser("remove", help="remove one, its data only with --data")
     remove.add_argument("name", help="its key or item")
     remove.add_argument("--data", action="store_true", help="its configuration and files too")

@@ -1,1 +1,1 @@
-"""The names that plugins of other bots import, and the code behind them."""
+"""The names that plugins written for other bots import, and the code behind these names."""

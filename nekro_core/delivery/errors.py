@@ -4,10 +4,10 @@
 
     NekroError
     ├── DeliveryError
-    │   ├── NothingToSend     caller's fault: no text, no medium
-    │   ├── TooManySends      caller's fault: the run has sent its share
-    │   └── CannotDo          caller's fault: no message of which that can be asked
-    └── NotFetched            an address brought no bytes: refused, not there, too late, too large
+    │   ├── NothingToSend     fault of the caller: the message has no text and no media
+    │   ├── TooManySends      the run has sent its maximum number of messages
+    │   └── CannotDo          there is no such message, or its state forbids the action
+    └── NotFetched            no bytes came from a URL: refused, missing, too late, too large
 """
 
 from nekro_core.system.errors import NekroError

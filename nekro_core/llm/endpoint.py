@@ -43,6 +43,7 @@ from nekro_core.llm.model import (
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
 from nekro_core.system.errors import NekroError
+from nekro_core.system.proxies import environment_proxy
 
 _CHARACTERS_PER_TOKEN = 16
 _LEAST_BOUND = 64_000
@@ -258,7 +259,7 @@ def _client(settings: LLMSettings) -> httpx.AsyncClient:
             raise
         # For example "fd00::/8" or "[::1]", which other programs can read.
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
-        return make(proxy=_environment_proxy(settings.base_url), trust_env=False)
+        return make(proxy=environment_proxy(settings.base_url), trust_env=False)
 
 
 def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
@@ -276,21 +277,6 @@ def trusted_certificates() -> ssl.SSLContext:
     if not context.cert_store_stats()["x509_ca"]:
         context.load_verify_locations(certifi.where())
     return context
-
-
-def _environment_proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for an address. An entry of NO_PROXY is a host
-    name or the end of host names. Any other entry, such as a network, matches no address. (With
-    such an entry, httpx's own reading of NO_PROXY would raise an error.)"""
-    url = urlsplit(address)
-    host = url.hostname or ""
-    given = {name.lower(): value for name, value in os.environ.items() if value}
-    for entry in given.get("no_proxy", "").lower().split(","):
-        direct = entry.strip().strip("[]").removeprefix("*").removeprefix(".")
-        if entry.strip() == "*" or (direct and f".{host}".endswith(f".{direct}")):
-            return None
-    proxy = given.get(f"{url.scheme}_proxy") or given.get("all_proxy")
-    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
 
 
 def _fields(settings: LLMSettings) -> dict[str, Any]:

@@ -4,12 +4,12 @@ Errors (``retryable`` says whether the same request may succeed later)::
 
     NekroError
     └── ModelError
-        ├── KeyRejected        your key: missing, wrong, or without right to this model
-        ├── QuotaExceeded      your quota or rate limit; ``retry_after_s`` if the provider says so
-        ├── ModelUnreachable   your network, or the provider's machinery is down
+        ├── KeyRejected        the key is missing, wrong, or not allowed to use this model
+        ├── QuotaExceeded      quota or rate limit of the key; ``retry_after_s`` if it is known
+        ├── ModelUnreachable   the network or the provider does not work
         ├── ModelRefused       the model or a filter of the provider declines to answer
         ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
-        └── ReplyBroken        the reply stopped in the middle; what had arrived was already yielded
+        └── ReplyBroken        the reply stopped in the middle; its beginning was yielded
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence

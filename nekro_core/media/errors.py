@@ -4,8 +4,8 @@
 
     NekroError
     └── MediaError
-        ├── UnusableMedia    the file: damaged, hostile, empty, too long, of a kind not decoded
-        └── CodecMissing     this installation: a library is not there; says how to get it
+        ├── UnusableMedia    the file is damaged, hostile, empty, too long or of an unknown type
+        └── CodecMissing     a library is not installed; the text says how to install it
 """
 
 from nekro_core.system.errors import NekroError

@@ -146,6 +146,7 @@ class PluginShown:
         state: ``loaded``, ``disabled`` or ``broken``.
         key: ``author.module_name``; empty if not known.
         version: The plugin's version.
+        author: The author as the plugin writes it.
         description: The description that the plugin's author wrote.
         tools: The names of its tools.
         problems: The problems of the plugin, each as a whole sentence.
@@ -155,6 +156,7 @@ class PluginShown:
     state: str
     key: str = ""
     version: str = ""
+    author: str = ""
     description: str = ""
     tools: Sequence[str] = ()
     problems: Sequence[str] = ()

@@ -5,7 +5,7 @@
         └── ReactiveError
             ├── NoScope         a cell is made outside of a scope, or in one that has ended
             ├── NotHere         a cell is made or set inside of a `computed`, which only reads
-            ├── Circle          a value that depends on itself
+            ├── Circle          a value depends on itself
             ├── BadInput        an input is not plain data, so a change of it cannot be seen
             ├── FetchFailed     the network gave no data
             ├── Unreadable      data from the network or a file does not fit ``mode``

@@ -9,12 +9,12 @@ Errors::
 
     NekroError
     └── SandboxError
-        ├── BackendUnavailable    this machine cannot make such boxes; says how to mend it
-        │   └── BoxesFull         all boxes together use the memory they may; try again later
-        ├── ImageUnavailable      no image of that name here; says which there are
+        ├── BackendUnavailable    this machine cannot make such boxes; the text says why
+        │   └── BoxesFull         all boxes together use their maximum memory; try again later
+        ├── ImageUnavailable      there is no image of that name; the text lists the images
         ├── BoxLost               the box died or broke the protocol; its runs end, make another
         ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
-        └── BoxConnectionError    nobody listens at that port of the box, or it is taken
+        └── BoxConnectionError    no program listens at that port of the box, or it is taken
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence

@@ -4,10 +4,10 @@ Errors::
 
     NekroError
     └── SpeechError
-        ├── VoiceUnknown         no such voice; the message lists some that there are
+        ├── VoiceUnknown         there is no such voice; the text lists some voices
         ├── TextUnspeakable      nothing in the text can be spoken, or it is too long
-        ├── SoundUnusable        the sound cannot be written down: damaged, too long, not known
-        └── EngineUnavailable    library, voice file or network is missing; says how to mend it
+        ├── SoundUnusable        the sound is damaged, too long or of an unknown type
+        └── EngineUnavailable    a library, a voice file or the network is missing
 """
 
 from collections.abc import Mapping

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from nekro_core.store.engine import Bound, DatabaseEngine, Row, Rows, Value
 from nekro_core.store.errors import StoreError, StoreUnavailable
+from nekro_core.store.guest_queries import GuestQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,10 @@ class Database:
     async def read(self, sql: str, *values: Value) -> Rows:
         """Run a query and return its rows. Raises `StoreUnavailable`."""
         return await self._engine.read(sql, self._clean(values))
+
+    async def guest_select(self, query: GuestQuery) -> Rows:
+        """Run a SELECT that a plugin wrote. Raises `GuestQueryRefused` and `StoreUnavailable`."""
+        return await self._engine.guest_select(query)
 
     def write(
         self,

@@ -1,7 +1,10 @@
 """Defines the interface of a database engine, and adds advice to the errors of its driver."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from nekro_core.store.guest_queries import GuestQuery
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -23,6 +26,9 @@ class DatabaseEngine(Protocol):
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """Run a query and return its rows. Raises `StoreUnavailable`."""
+
+    async def guest_select(self, query: "GuestQuery") -> Rows:
+        """Run a SELECT that a plugin wrote. Raises `GuestQueryRefused` and `StoreUnavailable`."""
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
         """Run all statements in one transaction and return the rows of each. Only one call may run

@@ -3,15 +3,15 @@
 ::
 
     NekroError
-    └── StoreError                 whatever the store cannot do
+    └── StoreError                 the base class of these errors
         ├── DataFolderInUse        another process owns the data folder
         ├── DatabaseInUse          another bot owns the database on the server
         ├── DatabaseTooNew         written by a newer version of the bot
-        ├── MigrationFailed        the tables could not be brought up to date; a copy was kept
-        ├── StoreUnavailable       machinery down: disk full, locked, unreadable; nothing written
-        ├── UniqueConflict         a unique key is taken already; another writer was first
-        ├── TurnRunning            caller's fault: the chat has a running turn already
-        └── ValueTooLarge          caller's fault: longer than the column allows
+        ├── MigrationFailed        the tables could not be migrated; the file is unchanged
+        ├── StoreUnavailable       the disk is full, locked or unreadable; nothing was written
+        ├── UniqueConflict         another writer has stored the same unique key first
+        ├── TurnRunning            fault of the caller: the chat has a running turn already
+        └── ValueTooLarge          fault of the caller: longer than the column allows
 """
 
 from nekro_core.system.errors import NekroError

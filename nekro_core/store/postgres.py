@@ -20,6 +20,8 @@ import asyncpg
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import DatabaseInUse, StoreError, StoreUnavailable, UniqueConflict
+from nekro_core.store.guest_postgres import select_on_server
+from nekro_core.store.guest_queries import GuestQuery
 
 Connection = Any
 """A connection of asyncpg, which has no types."""
@@ -143,6 +145,14 @@ class PostgresEngine:
         """See `DatabaseEngine.read`."""
         try:
             return cast(Rows, await self._pool.fetch(numbered_placeholders(sql), *values))
+        except Exception as error:
+            raise _translated(error) from error
+
+    async def guest_select(self, query: GuestQuery) -> Rows:
+        """See `DatabaseEngine.guest_select`."""
+        try:
+            async with self._pool.acquire() as connection:
+                return await select_on_server(connection, query)
         except Exception as error:
             raise _translated(error) from error
 

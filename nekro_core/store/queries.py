@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nekro_core.store.database import Database, Rows, SqlStatement, Value
+from nekro_core.store.guest_queries import GuestQuery
 
 READABLE = frozenset({"accounts", "chats", "users", "messages", "runs", "plugin_data"})
 """Tables that may be read with these conditions."""
@@ -90,6 +91,15 @@ class ConditionQueries:
         sql = f"SELECT COUNT(*) AS number FROM {_known(table)}{_clause(where)}"
         (row,) = await self._database.read(sql, *where.values)
         return int(row["number"])
+
+    async def guest_select(self, query: GuestQuery) -> Rows:
+        """Run a SELECT that a plugin wrote. Raises `GuestQueryRefused` and `StoreUnavailable`."""
+        return await self._database.guest_select(query)
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgres``."""
+        return self._database.dialect
 
     async def set_name(self, instance: str, user_id: str, name: str) -> None:
         """Change a user's name. Nothing happens if the user is not stored."""

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import aiosqlite
+from anyio import to_thread
 from tortoise.backends.base.client import BaseDBAsyncClient
 from tortoise.exceptions import BaseORMException, IntegrityError
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import StoreError, StoreUnavailable, UniqueConflict
+from nekro_core.store.guest_queries import GuestQuery
+from nekro_core.store.guest_sqlite import select_in_file
 
 
 class SqliteEngine:
@@ -27,6 +30,12 @@ class SqliteEngine:
         with _Translated():
             _, rows = await self._connection.execute_query(sql, list(values))
             return rows
+
+    async def guest_select(self, query: GuestQuery) -> Rows:
+        """See `DatabaseEngine.guest_select`."""
+        with _Translated():
+            path = str(getattr(self._connection, "filename", ":memory:"))
+            return await to_thread.run_sync(select_in_file, path, query)
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
         """See `DatabaseEngine.commit`."""

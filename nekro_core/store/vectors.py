@@ -5,7 +5,7 @@
     NekroError
     └── VectorError
         ├── NoCollection   there is no collection of this name
-        └── BadVector      a vector, id or payload that cannot be kept
+        └── BadVector      a vector, id or payload cannot be stored
 """
 
 from enum import StrEnum

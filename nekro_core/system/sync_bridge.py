@@ -72,10 +72,10 @@ def can_wait() -> bool:
     return isinstance(getcurrent(), _Inner)
 
 
-def outer_frame(innermost: FrameType) -> FrameType | None:
-    """Return the frame that called `run_bridged`. ``innermost`` is a frame of the bridge, which is
-    the outermost frame of a handler's stack."""
-    bridge = innermost.f_locals.get("self")
+def outer_frame(frame: FrameType) -> FrameType | None:
+    """Return the frame that called `run_bridged`. ``frame`` is the bridge's frame, which is the
+    outermost one of a handler's stack."""
+    bridge = frame.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None
 

@@ -16,9 +16,9 @@ Code runs in a real box, and tools and deliveries run as in a real bot. Only the
 and the clock are simulated. No network is needed.
 """
 
+from nekro_core.plugins.host.links import NoPlugin
 from nekro_core.testing.bot import Bot, Chat, PluginNotLoaded
 from nekro_core.testing.clock import BEGINNING, FakeClock
-from nekro_core.testing.link import NoPlugin
 from nekro_core.testing.platform import Sent, TestPlatform
 
 try:

@@ -279,7 +279,9 @@ class AdapterContract:
         received = await harness.received(len(texts))
         assert [message.segments for message in received] == [(Text(text),) for text in texts]
 
-    async def test_a_send_is_sent_once_people_can_see_it(self, harness: AdapterHarness) -> None:
+    async def test_a_send_is_reported_as_sent_when_people_see_it(
+        self, harness: AdapterHarness
+    ) -> None:
         """A receipt with ``sent`` has the platform's message id, and people see the text.
 
         Args:
@@ -319,7 +321,9 @@ class AdapterContract:
                 assert (edited.state, edited.message_id) == (DeliveryState.SENT, sent.message_id)
             assert await harness.shown(1) == ["three"]
 
-    async def test_a_no_is_rejected_with_its_reason(self, harness: AdapterHarness) -> None:
+    async def test_a_refused_send_is_rejected_with_its_reason(
+        self, harness: AdapterHarness
+    ) -> None:
         """If the platform refuses a message, the receipt is ``rejected`` and has a reason for
         people.
 
@@ -344,9 +348,7 @@ class AdapterContract:
         assert receipt.state is DeliveryState.UNKNOWN
         assert receipt.reason
 
-    async def test_what_was_not_answered_for_can_be_asked_about(
-        self, harness: AdapterHarness
-    ) -> None:
+    async def test_an_uncertain_send_can_be_looked_up(self, harness: AdapterHarness) -> None:
         """`SupportsConfirmation.confirm` finds a message that arrived, finds no message that was
         never sent, and returns ``pending`` while the account is offline.
 
@@ -387,7 +389,9 @@ class AdapterContract:
         assert away.state is DeliveryState.PENDING
         assert away.reason
 
-    async def test_an_offline_account_never_had_the_call(self, harness: AdapterHarness) -> None:
+    async def test_a_send_of_an_offline_account_makes_no_call(
+        self, harness: AdapterHarness
+    ) -> None:
         """If the account is offline, the receipt is ``pending``: the call was surely not made, so
         the bot can make it later.
 

@@ -14,9 +14,11 @@ import anyio
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
+from nekro_core.compat.nekro_agent.environment import PROVIDED
 from nekro_core.delivery.activity import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.host.links import link_plugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.plugins.packages import InvalidRequirements, PackageFolder
@@ -24,7 +26,6 @@ from nekro_core.plugins.packages.requirements import plugin_requirements
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.system.errors import NekroError
 from nekro_core.testing.clock import FakeClock
-from nekro_core.testing.link import link_plugin
 from nekro_core.testing.platform import ACCOUNT, NAME, Sent, TestPlatform
 from nekro_core.testing.script import Script, fenced, newest_words, words_of
 from nekro_core.timers.settings import TimerSettings
@@ -231,7 +232,7 @@ def _refuse_without_packages(plugin: Path, item: str, packages: PackageFolder) -
     """Raise `PluginNotLoaded` if a package is missing, because a test does not download
     packages."""
     try:
-        needs = plugin_requirements(plugin, item)
+        needs = plugin_requirements(plugin, item, provided=PROVIDED)
     except InvalidRequirements as error:
         raise PluginNotLoaded(str(error)) from None
     if missing := [need for need in needs if not packages.has(need.requirement)]:

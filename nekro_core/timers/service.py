@@ -124,6 +124,11 @@ class TimerService:
         ]
         return sorted(found, key=lambda row: row.due)
 
+    def chat_of(self, timer_id: str) -> ChatKey | None:
+        """Return the chat of a timer of any kind; None if there is no timer with this id."""
+        row = self._rows.get(timer_id)
+        return row.chat_key if row is not None else None
+
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
         """Delete a chat's one-time timers: all (None), the temporary one (True) or the others
         (False)."""

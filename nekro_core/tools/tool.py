@@ -97,8 +97,9 @@ class Tool:
     ``for_small_models`` is False, it is not offered to small models, which cannot use the results
     of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats.
     If ``converts_result`` is True, a result that the kind does not allow becomes text with
-    ``str()``. ``sleep_brief`` is set if the plugin sleeps until the model searches for one of its
-    tools; it says what the plugin is for.
+    ``str()``. The model reads the text of an error that code of ``own_files``, the plugin's folder
+    or file, raises itself; if it is empty, only the type. ``sleep_brief`` is set if the plugin
+    sleeps until the model searches for one of its tools; it says what the plugin is for.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Tool:
     needs_chat: bool = True
     for_small_models: bool = True
     converts_result: bool = False
+    own_files: str = ""
     around: Callable[[], AbstractContextManager[None]] = field(
         default=nullcontext, repr=False, compare=False
     )

@@ -1,4 +1,5 @@
-"""Runs in a test environment: loads one adapter, and prints what uniseg's part for it can do."""
+"""Runs in a test environment: loads one adapter, and prints what uniseg's code for this adapter can
+do."""
 
 import importlib
 import json
@@ -11,7 +12,8 @@ import nonebot  # noqa: E402 - warnings first
 
 
 def main() -> None:
-    """Print JSON: the adapter's name, the segments that uniseg sends and reads, and what it can."""
+    """Print as JSON the adapter's name, the kinds of segments that uniseg sends and reads, and
+    whether uniseg can recall, edit and react."""
     module, known_as = sys.argv[1:3]
     nonebot.init(_env_file=None, log_level="CRITICAL", driver="~fastapi+~httpx+~websockets")
     adapter = importlib.import_module(module).Adapter
@@ -25,7 +27,7 @@ def main() -> None:
            if getattr(type(exporter), verb) is not getattr(base, verb)]  # fmt: skip
     seen = {
         "name": adapter.get_name(),
-        # There is no public attribute for these.
+        # There is no public attribute with these mappings.
         "sends": sorted(form.__name__ for form in exporter._mapping),  # noqa: SLF001
         "reads": sorted(builder._mapping),  # noqa: SLF001
         "can": can,

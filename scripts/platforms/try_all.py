@@ -1,7 +1,8 @@
 """Try every adapter that uniseg supports on Python 3.11 and 3.12, each in its own environment.
 
-It writes ``docs/platforms.json``, from which ``docs/platforms.md`` is made. It takes a quarter of
-an hour and downloads some 200 packages, so it is no test. Run ``make platforms`` before a release.
+The script writes ``docs/platforms.json``, from which ``docs/platforms.md`` is made. It takes a
+quarter of an hour and downloads about 200 packages, so it is not one of the tests. Run
+``make platforms`` before a release.
 """
 
 import argparse
@@ -51,7 +52,7 @@ ADAPTERS = {
 INSTALL_S = 300
 LOOK_S = 120
 WORDS = 200
-"""The most characters of an error that are stored."""
+"""How many characters of an error are stored at most."""
 
 
 def main() -> None:
@@ -105,7 +106,8 @@ def run(command: list[Any], seconds: float) -> str:
 
 
 def last_words(text: str) -> str:
-    """The last line of an output that contains an error, without white space around it."""
+    """The last line of an output that names an error, without white space around it. If no line
+    names an error, the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = [line for line in lines if "Error" in line or line.startswith("ERROR")]
     return (said or lines or ["no words"])[-1][:WORDS]

@@ -15,7 +15,7 @@ def test_a_printed_table_can_be_parsed() -> None:
     assert rate == ("ingest", "messages/s", 12_300.0, None)
 
 
-def test_a_time_is_worse_when_no_round_is_as_good_as_the_worst_before() -> None:
+def test_a_time_is_worse_only_if_every_round_is_slower_than_the_slowest_earlier_round() -> None:
     (slow,) = compare({"way": [2.0, 2.1, 2.2]}, {"way": [2.9, 3.0, 3.1]}, UNITS, 0.1)
     assert slow.worse
     assert (slow.before, slow.now) == (2.1, 3.0)

@@ -274,7 +274,7 @@ async def test_recent_messages_returns_the_history_of_the_chat(
     outcome = await run(world, tools, "recent_messages", 3)
     assert isinstance(outcome, ToolReturn)
     assert [(line["author"], line["name"], line["text"]) for line in outcome.value] == [
-        ("person", "system", "line 1"),  # the name "system" makes nobody the system
+        ("person", "system", "line 1"),  # a person named "system" stays a person
         ("bot", "you", "line 2"),
         ("system", "system", "line 3"),
     ]

@@ -79,7 +79,7 @@ def test_the_plain_text_of_a_message_names_its_media() -> None:
     assert plain_text(segments) == "@neko look: [image][voice: meow]"
 
 
-def test_only_a_message_of_one_notice_is_a_notice() -> None:
+def test_only_a_message_that_consists_of_one_notice_is_a_notice() -> None:
     def message(*segments: chat.Segment) -> ChatMessage:
         return ChatMessage(
             chat_key=ChatKey.parse("web-group_1"),

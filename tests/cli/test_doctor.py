@@ -126,7 +126,7 @@ async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(
     assert "should answer at http://127.0.0.1:9" in found["bot"].seen
     assert found["database"].seen == "in use by the running bot"
 
-    (data / "running.json").write_bytes(note)  # after kill -9 the note stays and the lock is free
+    (data / "running.json").write_bytes(note)  # after kill -9 the file stays, unlocked
     found = await findings(folder)
     assert found["bot"].seen == "does not run; port 0 is free for it"
     assert found["database"].ok is True

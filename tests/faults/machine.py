@@ -42,7 +42,7 @@ class Machine:
         self._set("write_us", int(milliseconds * 1000))
 
     def full_disk(self, *, full: bool) -> None:
-        """Make every write to a database file fail for lack of space, or end this."""
+        """Make every write to a database file fail for lack of space, or let writes work again."""
         self._set("full", int(full))
 
     def _set(self, name: str, value: int) -> None:

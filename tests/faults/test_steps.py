@@ -29,7 +29,7 @@ async def bots() -> AsyncIterator[BotForker]:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_wherever_it_is_killed_the_question_is_answered_once(
+async def test_wherever_the_bot_is_killed_the_question_is_answered_once(
     tmp_path: Path, bots: BotForker
 ) -> None:
     steps = Steps(tmp_path)

@@ -76,7 +76,7 @@ def rooms_in_circles(house: House) -> Outcome:
 def sub_rooms_in_circles(house: House) -> Outcome:
     """Sub-rooms of large rooms that import each other in a circle.
 
-    A circle of loose files alone is left out: `files_in_circles` finds it.
+    A circle of loose files only is left out: `files_in_circles` finds it.
     """
     edges = imports.between_sub_rooms(house.tree, house.arrows)
     found = imports.circles(edges, more_than=1)
@@ -89,7 +89,7 @@ def _circles(found: Iterable[imports.Circle]) -> Outcome:
 
 
 def shared_class_names(house: House) -> Outcome:
-    """How many public classes have the name of another class; the first class of a name is free."""
+    """Public classes with the name of another class. The first class of a name is not counted."""
     shared = {
         name: classes
         for name, classes in house.shared_class_names.items()
@@ -142,7 +142,7 @@ def undocumented_api(house: House) -> Outcome:
 def errors_without_root(house: House) -> Outcome:
     """Error classes of `nekro_core` that do not derive from `NekroError`.
 
-    Of a class and its base, only the base counts.
+    If a class and its base both lack it, only the base is listed.
     """
     return _but(errors.without_root(house.tree), house.kept("errors"))
 
@@ -153,12 +153,12 @@ def other_http_clients(house: House) -> Outcome:
 
 
 def other_keyed_queues(house: House) -> Outcome:
-    """Files that make a lock or a queue for each key without `nekro_core/system/keyed_queue.py`."""
+    """Files that make locks or queues by key without using `nekro_core/system/keyed_queue.py`."""
     return _but(singles.other_keyed_queues(house.tree), house.kept("keyed_queues"))
 
 
 def other_rate_windows(house: House) -> Outcome:
-    """Files that count events of the last seconds without `nekro_core/system/rate_window.py`."""
+    """Files that count recent events without using `nekro_core/system/rate_window.py`."""
     return _listed(singles.other_rate_windows(house.tree).values())
 
 

@@ -16,7 +16,8 @@ from tests.house.ratchet import without_lines
 from tests.house.tree import Function, Module
 
 SHORT = 60
-"""A file with fewer lines than this may hold one function instead of one idea."""
+"""The report counts the files with fewer lines than this. Such a file may be too small: it may
+hold one function instead of one idea."""
 NO_CODE = frozenset(
     (
         tokenize.COMMENT,

@@ -1,4 +1,7 @@
-"""Checks for things that the project has once: each lists the files that make a second one."""
+"""Checks for things that the project must have only once, such as a client for HTTP.
+
+Each check lists the files that use or make a second one.
+"""
 
 import ast
 import re

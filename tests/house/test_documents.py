@@ -212,7 +212,7 @@ def test_issue_forms_have_the_fields_that_github_requires(form: str) -> None:
 
 
 NO_PATHS = (".ci/", "data/", "audio/", "video/", "multipart/", "secrets/", "dice_cup/", "copies/")
-"""Texts that look like paths of the repository and are none begin with one of these: folders of a
+"""Texts that look like paths of the repository, but are none, begin with one of these: folders of a
 running bot, media types, and the plugin that a reader of the guide writes."""
 EXPLAINS_OLD_NAMES = {"CHANGELOG.md", "docs/decisions/0033-rooms-and-names.md"}
 PATHS_CHECKED_ELSEWHERE = {"ARCHITECTURE.md"}

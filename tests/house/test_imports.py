@@ -129,7 +129,7 @@ def test_a_re_exported_name_counts_as_imported_from_its_file(tmp_path: Path) -> 
         b__other="",
     )
     assert files_in_circles(here) == []
-    # Between rooms the ``__init__`` counts as written: b imports a, and a imports b.
+    # Between rooms the ``__init__`` counts as a file of its room: b imports a, and a imports b.
     assert rooms_in_circles(here) == [("nekro_core/a", "nekro_core/b")]
 
 

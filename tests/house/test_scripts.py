@@ -1,4 +1,5 @@
-"""The scripts behind `make`: what they report on an unsuitable machine, and how they judge."""
+"""The scripts behind `make`: what they report on an unsuitable machine, and how they judge
+results."""
 
 import os
 import shutil

@@ -95,7 +95,7 @@ async def test_the_environment_of_a_decoder_has_no_secrets(monkeypatch: pytest.M
         *(pytest.param(deed, marks=pytest.mark.long) for deed in ("memory", "spin", "flood")),
     ],
 )
-async def test_a_crash_or_an_excess_ends_only_the_child(deed: str) -> None:
+async def test_a_crash_or_an_exceeded_limit_ends_only_the_child(deed: str) -> None:
     with pytest.raises(UnusableMedia, match=r"more memory|gave up|within"):
         await pry(deed, seconds=1 if deed == "spin" else 30)
 

@@ -211,7 +211,7 @@ def test_the_length_of_a_plain_wav_file_is_read_from_its_head(
 
 
 def test_a_wav_file_with_many_chunks_before_the_sound_is_not_read() -> None:
-    """A received file has room for 4 million chunks, and the main process reads them."""
+    """A received file may have 4 million chunks, and the main process would read each of them."""
     data = wav()
     stuffed = data[:12] + b"junk\0\0\0\0" * 100 + data[12:]
     assert plain_wav_seconds(data) is not None

@@ -26,7 +26,7 @@ from mutmut.mutation.mutators import mutation_operators, operator_string
 
 _SWAPPED_NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _NO_CODE = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.Ellipsis()) | m.Pass()])
-_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # as in mutmut for the first two: any test notices
+_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # any test notices a changed call of these
 
 
 @dataclass(frozen=True)

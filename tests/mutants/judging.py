@@ -137,7 +137,7 @@ def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, d
 def judges(
     module: Module, source: str, line: int, found: dict[str, dict[str, object]]
 ) -> list[str]:
-    """The tests that reach the line: those of the nearest files first, in a file the fastest."""
+    """The tests that reach the line: the nearest files first, and in each file the fastest test."""
     statement = _statement_at(source, line)
     rows = []
     for test, row in found.items():
@@ -192,7 +192,7 @@ def judge(
             by = _failed(said)
             if by in found and float(str(found[by]["seconds"])) > SLOW_S:
                 again, _, _ = copy.pytest([by.partition("::")[0]], most_s=120, tests=[by])
-                if again == 0:  # a timeout failed it before; run the other tests
+                if again == 0:  # it only was too slow; run the other tests
                     tests = tests[tests.index(by) + 1 :]
                     continue
             return Verdict("killed", by, passed, many)

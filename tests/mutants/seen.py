@@ -1,8 +1,8 @@
 """A pytest plugin that records which tests reach which lines of the mutated modules.
 
 A test can notice a mutant only if it reaches the mutant's line, so no other test need run. `marked`
-makes a copy of a module in which a call of `note` stands before each statement of a function. In a
-program that a test starts, this plugin is missing, and the call does nothing.
+makes a copy of a module with a call of `note` before each statement of a function. In a program
+that a test starts, this plugin is missing, and the call does nothing.
 
 ``MUTANTS_SEEN``: a file to write to, ``{test: {"seconds": s, "lines": {module: [line]}}}``.
 ``MUTANTS_TESTS``: a file with names of tests; only these run, in this order.

@@ -13,7 +13,7 @@ PNG = base64.b64decode(
 
 
 class SilentFiles(LoopbackServer):
-    """The server. ``waiting`` counts the requests without an answer; ``most`` is its maximum."""
+    """The server. ``waiting`` counts the requests that wait now. ``most`` is its highest value."""
 
     def __init__(self) -> None:
         super().__init__()

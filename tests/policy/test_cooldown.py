@@ -88,7 +88,9 @@ def test_a_sender_that_starts_a_new_thread_each_time_has_one_count() -> None:
     assert got == SETTINGS.burst_turns
 
 
-async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: BoxCache) -> None:
+async def test_a_conversation_with_a_bot_that_answers_everything_ends(
+    folder: Path, boxes: BoxCache
+) -> None:
     """It mentions us in each of its messages, as soon as it sees one of ours."""
     model = ScriptedModel(lambda _: fence("send_channel_message('and you?')"))
     trigger = TriggerSettings(debounce_s=0, burst_turns=4)
@@ -108,7 +110,9 @@ async def test_a_foreign_bot_that_answers_everything(folder: Path, boxes: BoxCac
         assert said[5:] == ["and you?"], "others are answered as ever"
 
 
-async def test_a_foreign_bot_that_answers_with_a_command(folder: Path, boxes: BoxCache) -> None:
+async def test_a_person_gets_three_answers_to_quick_commands_and_a_super_user_gets_all(
+    folder: Path, boxes: BoxCache
+) -> None:
     trigger = TriggerSettings(debounce_s=0, burst_turns=3)
     boss = CommandSettings(super_users=frozenset({"fake:boss"}))
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger, command=boss) as bot:

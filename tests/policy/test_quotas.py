@@ -65,7 +65,7 @@ async def reached(bot: Bot, chat: ChatKey = GROUP, user: str = "lin") -> str:
         ({"money_a_day": 1.25}, ""),
     ],
 )
-async def test_the_bot_s_day_counts_all_people_in_all_chats(
+async def test_the_bots_day_quota_counts_all_people_in_all_chats(
     folder: Path, boxes: BoxCache, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
@@ -82,7 +82,7 @@ async def test_the_bot_s_day_counts_all_people_in_all_chats(
         ({"chat_money_a_day": 0.5}, "chat_day: 0.5 of at most 0.5"),
     ],
 )
-async def test_a_chat_s_day_counts_that_chat_alone(
+async def test_a_chats_day_quota_counts_only_that_chat(
     folder: Path, boxes: BoxCache, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
@@ -99,7 +99,7 @@ async def test_a_chat_s_day_counts_that_chat_alone(
         ({"user_money_a_day": 0.5}, "user_day: 0.5 of at most 0.5"),
     ],
 )
-async def test_a_person_s_day_counts_them_in_every_chat(
+async def test_a_persons_day_quota_counts_that_person_in_every_chat(
     folder: Path, boxes: BoxCache, turn: dict[str, float], refusal: str
 ) -> None:
     async with bot_with(folder, boxes, **turn) as bot:
@@ -109,7 +109,7 @@ async def test_a_person_s_day_counts_them_in_every_chat(
         assert await reached(bot, GROUP, "") == "", "what nobody asked for is on nobody's account"
 
 
-async def test_a_day_is_24_hours_whoever_it_is_of(folder: Path, boxes: BoxCache) -> None:
+async def test_each_day_quota_counts_the_last_24_hours(folder: Path, boxes: BoxCache) -> None:
     quotas = {"turns_a_day": 1, "chat_turns_a_day": 1, "user_turns_a_day": 1}
     async with bot_with(folder, boxes, **quotas) as bot:
         await used(bot, ago_s=DAY_S + 60)
@@ -141,7 +141,7 @@ async def test_a_person_is_the_same_through_every_account_of_a_platform(
         assert (await quota_of_person(bot.services, page, "lin")).used.turns == 1
 
 
-async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
+async def test_a_turn_has_the_limits_of_the_chat_then_the_person_then_the_bot(
     folder: Path, boxes: BoxCache
 ) -> None:
     quotas = {
@@ -156,15 +156,13 @@ async def test_a_turn_has_the_limits_of_all_three_and_the_bot_s_come_last(
         assert await kinds(bot) == []
 
 
-async def test_where_there_is_no_quota_nobody_asks_the_database(
-    folder: Path, boxes: BoxCache
-) -> None:
+async def test_without_a_quota_the_database_is_not_read(folder: Path, boxes: BoxCache) -> None:
     async with bot_with(folder, boxes) as bot:
         ports = replace(bot.services, store=None)  # type: ignore[arg-type]
         assert await day_limits(ports, GROUP, "lin") == []
 
 
-async def test_a_quota_of_one_person_bounds_nobody_else(folder: Path, boxes: BoxCache) -> None:
+async def test_a_quota_of_one_person_does_not_limit_others(folder: Path, boxes: BoxCache) -> None:
     conduct = '[people."fake:mei".quota]\nturns = 1\n'
     async with bot_with(folder, boxes, conduct) as bot:
         assert await kinds(bot, user="lin") == []
@@ -191,7 +189,7 @@ async def test_a_thread_counts_with_its_chat_unless_it_has_its_own_quota(
         assert accounts[1].quota == Quota(turns=7, tokens=0, money=2.0)
 
 
-async def test_what_is_paid_during_a_turn_counts_against_the_day(
+async def test_costs_during_a_turn_count_towards_the_day_quota(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with bot_with(folder, boxes, money_a_day=1.0) as bot:

@@ -13,7 +13,7 @@ from nekro_core.sandbox.results import CommandOutput, CommandResult
 
 @dataclass
 class Yard:
-    """Makes boxes whose commands only wait and then return where they ran."""
+    """Makes boxes whose commands only wait, and then print the box's image and number."""
 
     take_s: float = 0.0
     command_s: float = 0.0

@@ -33,7 +33,7 @@ from nekro_core.api.reactive import (
 from tests.reactive.virtual_time import VirtualLoop
 
 EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "30"))
-"""A long run sets more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
+"""The number of examples; more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 WORDS = st.sampled_from([None, "", "a", "b", "c", "d"])
 DELAYS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])

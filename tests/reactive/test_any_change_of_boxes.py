@@ -14,7 +14,7 @@ from tests.reactive.fakes import Yard
 from tests.reactive.virtual_time import VirtualLoop
 
 EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "20"))
-"""A long run sets more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
+"""The number of examples; more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
 
 COMMANDS = st.sampled_from([None, "", "a", "b", "c"])
 IMAGES = st.sampled_from([None, "python", "other"])

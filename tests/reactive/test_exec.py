@@ -190,7 +190,9 @@ async def test_a_cancelled_run_leaves_no_box(resources: Resources, source: Sourc
     assert source.alive == 0
 
 
-async def test_after_runs_commands_one_after_another(resources: Resources) -> None:
+async def test_a_command_that_needs_the_result_of_another_runs_after_it(
+    resources: Resources,
+) -> None:
     order = cell("b\na\n")
     async with scope(resources):
         first = exec_("sort words", files={"words": order, "sorted": "x"})

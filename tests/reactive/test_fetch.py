@@ -105,7 +105,7 @@ async def test_missing_or_undecodable_data_is_an_error(
     assert words in str(error)
 
 
-async def test_much_json_is_decoded_in_a_thread(pages: Pages) -> None:
+async def test_a_large_json_document_is_decoded_in_a_thread(pages: Pages) -> None:
     PAGES["/much"] = json.dumps([[number] for number in range(50_000)]).encode()
     async with (
         Fetcher(MediaSettings(), Anywhere()) as fetcher,

@@ -173,7 +173,7 @@ async def test_the_error_of_a_tool_is_the_result_that_the_model_reads() -> None:
     assert bench.asked == ["wrong", "broken", "long"]
 
 
-async def test_after_a_change_no_further_tool_is_called() -> None:
+async def test_after_a_change_of_the_prompt_no_further_tool_is_called() -> None:
     bench, prompt = Bench(), cell("one")
 
     async def change(_: Mapping[str, Any]) -> str:
@@ -224,7 +224,7 @@ async def test_the_error_of_a_model_becomes_the_error_of_the_cell(script: Any, w
         assert answer.partial == ("half of" if "cut" in words else "")
 
 
-async def test_a_request_that_cannot_be_made_says_why() -> None:
+async def test_the_error_says_why_a_request_cannot_be_made() -> None:
     deaf = ScriptedModel(echo, profile=ModelProfile(name="small", functions=False))
     tools = Bench().tools("look")
     async with scope(Resources()):

@@ -81,7 +81,7 @@ async def test_a_box_of_an_old_image_is_destroyed_without_waiting_for_a_new_one(
         assert (source.alive, box.status) == (0, "sleeping")
 
 
-async def test_a_file_is_read_again_when_after_changes(resources: Resources) -> None:
+async def test_a_file_is_read_again_when_its_argument_after_changes(resources: Resources) -> None:
     text, path = cell("one"), cell("a/b.json")
     async with scope(resources):
         box = sandbox()

@@ -1,4 +1,4 @@
-"""An event loop in virtual time: it does not wait, its clock jumps to the next timer."""
+"""An event loop in virtual time: instead of waiting, its clock jumps to the next timer."""
 
 import asyncio
 import selectors

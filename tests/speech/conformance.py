@@ -38,7 +38,7 @@ class SpeakerConformance:
         assert slow.seconds > 1.3 * usual.seconds
         assert usual.seconds > 1.3 * quick.seconds
 
-    async def test_each_of_the_first_voices_speaks(self, speaker: Speaker) -> None:
+    async def test_each_of_the_first_two_voices_speaks(self, speaker: Speaker) -> None:
         voices = await speaker.voices()
         assert voices
         assert all(voice.name and voice.language for voice in voices)

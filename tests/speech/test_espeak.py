@@ -73,7 +73,7 @@ async def test_the_configured_voice_is_used_only_for_its_own_language() -> None:
     await speaker.aclose()
 
 
-async def test_kanji_are_spoken_as_long_as_their_reading_in_kana(speaker) -> None:
+async def test_kanji_take_about_as_long_to_speak_as_their_reading_in_kana(speaker) -> None:
     kanji = await speaker.speak("東京へ行きました")
     kana = await speaker.speak("とうきょうえ いきました")
     assert kanji.seconds == pytest.approx(kana.seconds, rel=0.35)

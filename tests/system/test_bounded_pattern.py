@@ -25,7 +25,7 @@ class ManualClock:
         return BoundedPattern(text, self.told.append, lambda: self.now)
 
 
-def test_named_groups_are_those_of_re() -> None:
+def test_named_groups_are_the_same_as_with_re() -> None:
     pattern = ManualClock().pattern(r"^/hi(?: (?P<name>.+))?$")
     assert pattern.groups("/hi") == {"name": None}
     assert pattern.groups("/hi Ann") == {"name": "Ann"}

@@ -26,7 +26,7 @@ async def test_a_child_that_dies_is_reported_by_its_streams_and_not_logged() -> 
         await process.stdin.send(b"there")
         assert await process.stdout.receive() == b"there"
         os.kill(process.pid, signal.SIGKILL)
-        time.sleep(0.2)  # blocks the loop, so that it notices the death only after the write
+        time.sleep(0.2)  # blocks the loop: the loop notices the death only after the write
         await process.stdin.send(b"and now")
         with pytest.raises(anyio.EndOfStream):
             await process.stdout.receive()

@@ -30,13 +30,13 @@ DRAWN = {
 BRANCH = re.compile(r"^(?P<stem>[ │]*)[├└]── (?P<name>\w+)")
 
 
-def test_one_root_is_published() -> None:
+def test_all_public_modules_publish_the_same_root_error() -> None:
     assert plugin.NekroError is adapter.NekroError is NekroError
     assert NekroError.__bases__ == (Exception,)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_error_is_below_the_root(name: str) -> None:
+def test_every_public_error_derives_from_the_root(name: str) -> None:
     module = importlib.import_module(name)
     outside = [
         each
@@ -48,7 +48,7 @@ def test_every_public_error_is_below_the_root(name: str) -> None:
     assert not outside
 
 
-def test_an_error_is_caught_by_the_root_and_by_its_builtin() -> None:
+def test_an_error_can_be_caught_as_the_root_and_as_its_builtin_base() -> None:
     with pytest.raises(NekroError) as caught:
         ChatKey.parse("no key")
     assert isinstance(caught.value, ChatKeyError)
@@ -56,7 +56,7 @@ def test_an_error_is_caught_by_the_root_and_by_its_builtin() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DRAWN))
-def test_the_drawn_tree_is_the_real_one(name: str) -> None:
+def test_a_tree_of_errors_in_a_docstring_equals_the_real_tree(name: str) -> None:
     module = importlib.import_module(name)
     drawn = dict(_drawn(module))
     assert drawn

@@ -43,7 +43,7 @@ async def test_messages_of_a_key_are_read_concurrently_and_returned_in_order() -
         for number in range(20):
             await say(number)
         await anyio.wait_all_tasks_blocked()
-        # The first read belongs to the running job, the others are ahead of their jobs.
+        # The first read belongs to the running job. The others run before their jobs start.
         assert reader.most == READ_AHEAD + 1
         assert done == []
         assert not queue.prefetch("another chat", lambda: reader.read(0)).begun, (

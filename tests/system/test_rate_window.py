@@ -62,7 +62,7 @@ def test_a_caller_that_waits_wait_s_seconds_stays_within_the_bound(
 
 
 def test_entries_beyond_the_bound_are_counted_too() -> None:
-    """A retry by an operator does not wait, but later entries wait for it."""
+    """An operator's retry does not wait itself, but it is counted, so later entries wait longer."""
     window = RateWindow((2, 10.0))
     for now in (0.0, 1.0, 2.0, 3.0):
         window.take(now)

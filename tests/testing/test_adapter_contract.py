@@ -264,14 +264,14 @@ BROKEN: dict[str, list[Break]] = {
         each(segments=(Mention("all"),)),
         each(segments=()),
     ],
-    "test_a_send_is_sent_once_people_can_see_it": [
+    "test_a_send_is_reported_as_sent_when_people_see_it": [
         changed(send=always(SENT, message_id="m1")),
         changed(send=always(SENT)),
         changed(send=always(UNKNOWN, reason="perhaps")),
     ],
     "test_platform_markup_in_a_text_is_only_characters": [escaped],
     "test_an_edited_message_is_seen_as_it_is_now": [adds_edits, capable(edit_every_s=None)],
-    "test_a_no_is_rejected_with_its_reason": [
+    "test_a_refused_send_is_rejected_with_its_reason": [
         changed(send=always(REJECTED)),
         changed(send=always(UNKNOWN, reason="an error")),
         changed(send=raises(OSError("muted"))),
@@ -282,13 +282,13 @@ BROKEN: dict[str, list[Break]] = {
         changed(send=raises(TimeoutError())),
         changed(send=lambda _: anyio.sleep_forever()),
     ],
-    "test_what_was_not_answered_for_can_be_asked_about": [
+    "test_an_uncertain_send_can_be_looked_up": [
         changed(confirm=confirms_all),
         changed(confirm=confirms_another),
         changed(confirm=finds_nothing),
         changed(confirm=raises(OSError("gone"))),
     ],
-    "test_an_offline_account_never_had_the_call": [
+    "test_a_send_of_an_offline_account_makes_no_call": [
         changed(send=always(REJECTED, reason="offline")),
         changed(send=always(DeliveryState.PENDING)),
         changed(send=raises(ConnectionError("offline"))),

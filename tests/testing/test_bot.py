@@ -137,7 +137,7 @@ async def test_advancing_the_clock_makes_a_timer_due(bot: Bot) -> None:
     assert "tea" in bot.prompt
 
 
-async def test_a_broken_plugin_says_why(tmp_path: Path) -> None:
+async def test_the_error_for_a_broken_plugin_says_why_it_is_broken(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import nothing_of_this_name")
     with pytest.raises(PluginNotLoaded, match=r"bad\.py:1: .*nothing_of_this_name"):
         async with Bot.open(tmp_path / "data", tmp_path / "bad.py"):

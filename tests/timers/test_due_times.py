@@ -28,7 +28,8 @@ class World:
     seen: float = BEGIN
 
     def look(self) -> None:
-        """Do what the timer watch does. Here no unique key prevents a second announcement."""
+        """Do what the bot's timer watch does, without the unique key of the database, which would
+        prevent a second announcement."""
         if self.now < self.seen:
             self.disk = rescheduled(self.disk, self.now)
         self.seen = self.now
@@ -85,7 +86,8 @@ def test_each_due_time_is_announced_once(
     assert dues == sorted(dues)
     assert all(due <= when for due, when in world.announced)
     assert all(schedule.next_after(due - 1) == due for due in dues)
-    # Nothing is lost: each past due time was announced, or an earlier one was announced after it.
+    # Nothing is lost: after each past due time something was announced, which is this due time or
+    # an earlier one. One late announcement stands for all due times that were missed.
     for came in islice(schedule.times_after(BEGIN), 100):
         if came > newest:
             break

@@ -155,7 +155,7 @@ async def test_timers_follow_a_clock_that_was_set(bot: Bot) -> None:
         await bot.until(lambda lines: len(lines) == 2)
 
 
-async def test_a_hundred_timers_of_one_moment_are_announced_in_order(bot: Bot) -> None:
+async def test_a_hundred_timers_that_are_due_at_one_moment_are_announced_in_order(bot: Bot) -> None:
     async with bot.up():
         for number in range(100):
             await bot.timers.set_once(GROUP, NOON + 1 + number / 1000, str(number))
@@ -250,7 +250,7 @@ async def test_while_the_store_fails_no_timer_changes_and_due_timers_wait(
         assert await bot.until(bool) == [TEA]
 
 
-async def test_the_old_temporary_timer_stays_where_the_new_one_cannot_be_stored(
+async def test_the_old_temporary_timer_stays_if_the_new_one_cannot_be_stored(
     fresh: Path, tmp_path: Path
 ) -> None:
     shutil.copy(fresh, tmp_path)
@@ -270,11 +270,11 @@ async def test_the_old_temporary_timer_stays_where_the_new_one_cannot_be_stored(
         assert bot.timers.of_chat(GROUP) == [old]
 
 
-async def test_running_a_timer_now_changes_nothing_where_it_cannot_be_stored(
+async def test_running_a_timer_now_changes_nothing_if_the_change_cannot_be_stored(
     fresh: Path, tmp_path: Path
 ) -> None:
     shutil.copy(fresh, tmp_path)
-    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # query_only exists in SQLite alone
+    bot = Bot(f"sqlite://{tmp_path / fresh.name}")  # only SQLite has query_only
     async with bot.up(started=False):
         row = await bot.timers.create(GROUP, HOURLY, "tea")
         await bot.store.timers._database.read("PRAGMA query_only = ON")

@@ -66,7 +66,7 @@ def test_a_name_belongs_to_an_installed_plugin_before_a_built_in_one() -> None:
         assert set(clash.owners) == {"nekro.chat", "ann.mine"}
 
 
-def test_a_name_of_two_installed_plugins_is_free_until_the_operator_orders_them() -> None:
+def test_no_plugin_has_a_name_of_two_installed_plugins_until_the_operator_orders_them() -> None:
     both = [named_tool("draw", "draw", "ann.a"), named_tool("draw", "draw", "bob.b")]
     tools = tool_set(both)
     assert owners(tools, "draw", "a.draw", "b.draw") == [None, "ann.a", "bob.b"]
@@ -98,7 +98,7 @@ def test_two_plugins_with_one_name_are_distinguished_by_their_authors() -> None:
     assert owners(tools, "ann.same.f", "bob.same.f", "same.f") == ["ann.same", "bob.same", None]
 
 
-def test_an_author_may_choose_a_dotted_name_only() -> None:
+def test_a_tool_that_its_author_gave_a_dotted_name_has_no_other_name() -> None:
     tools = tool_set([named_tool("desk.glob", "glob", "ann.desk")])
     assert tools.named[0].names == ("desk.glob",)
     assert owners(tools, "desk.glob", "glob") == ["ann.desk", None]

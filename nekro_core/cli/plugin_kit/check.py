@@ -1,161 +1,99 @@
-"""Implements ``nekro plugin check``: loads a plugin, shows the text that a model reads about it,
-and reports problems."""
+"""Implements ``nekro plugin check``: loads a plugin in a confined process, and prints what a model
+reads about it and what is wrong with it."""
 
-import json
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from loguru import logger
-
-from nekro_core.agent.prompt.functions import tools_text
-from nekro_core.agent.prompt.small_prompt import small_tools
-from nekro_core.chat import ChatKey
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
-from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
-from nekro_core.cli.plugin_kit.packages import fetch_packages
-from nekro_core.cli.plugin_kit.report import abilities_text, with_author_paths
-from nekro_core.llm.tokens import estimate_tokens
-from nekro_core.plugins.host.listing import PluginInfo, PluginState
+from nekro_core.cli.plugin_kit.check_process import CheckProcess
+from nekro_core.cli.plugin_kit.confined_check import CheckOrder, CheckResult
+from nekro_core.cli.plugin_kit.packages import PluginNeeds, fetch_packages, plugin_needs
+from nekro_core.cli.plugin_kit.report import with_author_paths
+from nekro_core.cli.plugin_kit.surroundings import lend_surroundings
+from nekro_core.plugins.host.links import plugin_name
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
-from nekro_core.testing import Bot, PluginNotLoaded
-from nekro_core.tools.discovery import deferred_lines
-from nekro_core.tools.names import NamedTool, ToolSet
-from nekro_core.tools.problem import PluginProblem, ProblemSeverity
-from nekro_core.tools.schema import function_schema
-from nekro_core.tools.stub import signature_text
-from nekro_core.tools.tool import Visibility
+
+_MARGIN_S = 60.0
+"""Seconds of a check beside the import and the init method of the plugin."""
+
+NOT_CONFINED = (
+    "note: this kernel cannot confine a process (no Landlock), so that Python alone refused what "
+    "the plugin tried; machine code in it was not held back"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounter:
-    """Counts the tokens of a text. ``name`` is the name of the vocabulary, or ``estimated``."""
-
-    name: str
-    count: Callable[[str], int]
+def make_order(copy: Path, shown: Path, settings: PluginSettings) -> CheckOrder:
+    """The order to check a plugin. ``copy`` is in the throw-away folder, ``shown`` is the path that
+    its author knows."""
+    return CheckOrder(str(copy), str(shown), settings.model_dump_json())
 
 
-def token_counter() -> TokenCounter:
-    """Return a counter that uses the vocabulary of today's large models. If `bpe-openai` is not
-    installed, return a counter that estimates."""
-    if find_spec("bpe_openai") is None:
-        return TokenCounter("estimated", estimate_tokens)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # raised by bpe_openai
-        import bpe_openai  # noqa: PLC0415 - optional, and takes 40 MB
-
-        encoding = bpe_openai.get_encoding("o200k_base")
-    return TokenCounter("o200k_base", lambda text: len(encoding.encode(text)))
+def time_limit(settings: PluginSettings) -> float:
+    """How many seconds a check may take, without the fetching of packages."""
+    return settings.import_s + settings.init_s + _MARGIN_S
 
 
-_NOWHERE = ChatKey.parse("test-private_check")
+async def check(
+    plugin: Path,
+    out: TextIO,
+    settings: PluginSettings | None = None,
+    process: CheckProcess | None = None,
+    data_dir: Path | None = None,
+    said: TextIO | None = None,
+) -> int:
+    """Load a plugin in a new bot, and print a report. Nothing that the plugin does while it is
+    loaded changes this machine's files.
 
+    ``process`` is used if one is started already. ``data_dir`` is the operator's data folder; other
+    plugins that the plugin's manifest names, and its configuration, are taken from there. What the
+    plugin prints and logs goes to ``said``.
 
-async def check(plugin: Path, out: TextIO, settings: PluginSettings | None = None) -> int:
-    """Load a plugin in a new, empty bot, and print a report.
-
-    Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`.
+    Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin` and
+    `OSError`.
     """
-    counter = token_counter()
     settings = settings or PluginSettings()
-    strict = PluginSettings(strict_host_range=settings.strict_host_range)
-    logger.disable("nekro_core")  # the report has the same problems
+    name = plugin_name(plugin)
     try:
-        with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
-            data = Path(folder) / "data"
-            try:
-                await fetch_packages(plugin, data, settings, out)
-                async with Bot.open(data, plugin, settings={"nekro_plugin": strict}) as bot:
-                    ctx = bot.app.plugins.context_for(_NOWHERE)
-                    tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
-                    notes = [
-                        each.text
-                        for each in await bot.app.plugins.prompt_injections(ctx)
-                        if each.plugin == bot.info.key
-                    ]
-                    info = bot.info
-            except (PluginNotLoaded, PackagesRefused, InvalidRequirements) as error:
-                out.write(f"{with_author_paths(str(error), data, plugin)}\n")
-                return 1
-    finally:
-        logger.enable("nekro_core")
-    report = "\n".join(_report(plugin, info, tools, notes, counter)) + "\n"
-    out.write(with_author_paths(report, data, plugin))
-    broken = [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
-    return 1 if broken or info.state is not PluginState.LOADED else 0
+        needs = plugin_needs(plugin, f"local/{name}")
+        once = partial(
+            _check_once, plugin, name, settings=settings, out=out, said=said, data_dir=data_dir
+        )
+        checked = await once(needs, process)
+        # It runs pip itself: get it the packages, and see what it does then.
+        more = needs.with_attempts(f"local/{name}", checked.attempts)
+        if more != needs:
+            checked = await once(more)
+    except (InvalidRequirements, PackagesRefused) as error:
+        out.write(f"{error}\n")
+        return 1
+    if not checked.confined:
+        out.write(f"{NOT_CONFINED}\n")
+    out.write(checked.report)
+    return checked.status
 
 
-def _own(tools: ToolSet, info: PluginInfo) -> ToolSet:
-    return ToolSet(tuple(each for each in tools.named if each.tool.owner == info.key))
-
-
-def _report(
-    plugin: Path, info: PluginInfo, tools: ToolSet, notes: Sequence[str], counter: TokenCounter
-) -> Iterator[str]:
-    yield f"{info.key} {info.version}: {info.name}. {info.description}"
-    yield from abilities_text(inspect_plugin(plugin))
-    visible = [each for each in tools.named if each.tool.visibility is Visibility.VISIBLE]
-    deferred = [each for each in tools.named if each.tool.visibility is Visibility.DEFERRED]
-    if visible:
-        yield "\nWhat a model reads that answers in Python:\n"
-        yield tools_text(tools)
-        yield "\nWhat a model reads that calls functions:\n"
-        yield from (json.dumps(_function(each), ensure_ascii=False) for each in visible)
-    for note in notes:
-        yield f"\nWhat it adds to every prompt:\n\n{note}"
-    if small := small_tools(tools):
-        yield "\nWhat the built-in small model is offered:\n"
-        yield from (signature_text(each.tool, each.name) for each in small)
-    lines = deferred_lines([(each.name, each) for each in deferred])
-    if lines:
-        yield "\nWhat a model reads of those that it finds by searching (tool_search):\n"
-        yield from lines
-    yield f"\nWhat it costs in tokens ({counter.name}):\n"
-    yield from _costs(visible, notes, lines, counter)
-    yield ""
-    yield from _findings(plugin, info, visible, counter)
-
-
-def _function(named: NamedTool) -> object:
-    return function_schema(named.tool, named.name)["function"]
-
-
-def _code_cost(named: NamedTool, counter: TokenCounter) -> int:
-    return counter.count(tools_text(ToolSet((named,))))
-
-
-def _costs(
-    visible: Sequence[NamedTool], notes: Sequence[str], lines: Sequence[str], counter: TokenCounter
-) -> Iterator[str]:
-    noted, listed = sum(map(counter.count, notes)), counter.count("\n".join(lines))
-    as_code = [_code_cost(each, counter) for each in visible]
-    as_function = [counter.count(json.dumps(_function(each))) for each in visible]
-    for each, code, function in zip(visible, as_code, as_function, strict=True):
-        yield f"{code:6} as Python, {function:6} as a function: {each.name}"
-    if noted:
-        yield f"{noted:6} what it adds to every prompt"
-    if lines:
-        yield f"{listed:6} the lines of those that are found by searching"
-    code, function = sum(as_code) + noted + listed, sum(as_function) + noted + listed
-    yield f"{code:6} of every prompt in code mode, {function} in tool mode"
-
-
-def _findings(
-    plugin: Path, info: PluginInfo, visible: Sequence[NamedTool], counter: TokenCounter
-) -> Iterator[str]:
-    costs = [_code_cost(each, counter) for each in visible]
-    found: list[PluginProblem] = [
-        *info.problems,
-        *blocking_calls(plugin.resolve()),
-        *tool_advice(
-            [each.tool for each in visible], costs, can_teach=not (plugin / MANIFEST).exists()
-        ),
-    ]
-    for problem in found:
-        yield f"{problem.severity.value}: {problem}"
-    yield f"{len(found)} findings" if found else "nothing to mend"
+async def _check_once(
+    plugin: Path,
+    name: str,
+    needs: PluginNeeds,
+    process: CheckProcess | None = None,
+    *,
+    settings: PluginSettings,
+    out: TextIO,
+    said: TextIO | None,
+    data_dir: Path | None,
+) -> CheckResult:
+    async with AsyncExitStack() as stack:
+        running = process
+        if running is None:
+            running = await stack.enter_async_context(CheckProcess.open())
+        copy = running.copy(plugin, name)
+        if data_dir is not None:
+            lend_surroundings(copy, data_dir, running.data_dir)
+        await fetch_packages(needs, f"local/{name}", settings.shelf(running.data_dir), out)
+        result = await running.check(make_order(copy, plugin, settings), time_limit(settings))
+        if said is not None:
+            said.write(with_author_paths(running.said(), running.data_dir, plugin))
+        return result

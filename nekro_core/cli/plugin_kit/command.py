@@ -8,17 +8,23 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from nekro_core.app.logs import log_to_stderr
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
+from nekro_core.cli.plugin_kit.check_command import check_command
 from nekro_core.cli.plugin_kit.files import FilesRefused
+from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
+from nekro_core.cli.plugin_kit.installed import (
+    InstallRecords,
+    lying_plugins,
+    recover_interrupted,
+)
 from nekro_core.cli.plugin_kit.new import write_new
-from nekro_core.cli.plugin_kit.report import printable, state_text
+from nekro_core.cli.plugin_kit.own_writes import changes_of_others
+from nekro_core.cli.plugin_kit.report import printable, state_text, unseen_text
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
+from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
 from nekro_core.plugins.host.listing import UnknownPlugin
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import read_list, switch_plugin
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
@@ -30,8 +36,9 @@ async def _list(_: argparse.Namespace) -> int:
     recover_interrupted(data)
     listed, records = read_list(data), InstallRecords(data)
     installed = records.all()
-    if not listed and not installed:
-        print("no bot has run here yet: start it once, then it knows them", file=sys.stderr)
+    unseen = lying_plugins(data, {*installed, *(each.item for each in listed)})
+    if not listed and not installed and not unseen:
+        print("there is no plugin here, and no bot has run here yet", file=sys.stderr)
     for each in listed:
         if each.item not in installed and _is_gone(data, each.item):
             continue
@@ -41,6 +48,9 @@ async def _list(_: argparse.Namespace) -> int:
     for item in sorted(installed.keys() - {each.item for each in listed}):
         print(f"{'new':9} {installed[item].key or item} {installed[item].version}")
         _print_origin(records, item)
+    for item, path in unseen.items():
+        for line in unseen_text(item, inspect_plugin(path)):
+            print(line)
     return 0
 
 
@@ -55,7 +65,7 @@ def _print_origin(records: InstallRecords, item: str) -> None:
     if record := records.all().get(item):
         at = f" at {record.commit[:12]}" if record.commit else ""
         print(f"{'':10}from {record.source}{at}")
-        for line in records.changed_since(item)[:_MOST_CHANGES]:
+        for line in changes_of_others(records.changed_since(item))[:_MOST_CHANGES]:
             print(f"{'':10}since it was installed: {printable(line)}")
 
 
@@ -86,21 +96,8 @@ async def _new(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _check(options: argparse.Namespace) -> int:
-    from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415 - imports the whole bot
-    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
-
-    log_to_stderr()
-    try:
-        return await check(Path(options.path), sys.stdout, Settings.load().nekro_plugin)
-    except NoPlugin as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
 async def _run(options: argparse.Namespace) -> int:
-    from nekro_core.cli.plugin_kit.run import run_plugin  # noqa: PLC0415 - as above
-    from nekro_core.testing import NoPlugin  # noqa: PLC0415 - as above
+    from nekro_core.cli.plugin_kit.run import run_plugin  # noqa: PLC0415 - imports the web client
 
     path = Path(options.path)
     try:
@@ -121,8 +118,7 @@ def _installer(options: argparse.Namespace) -> Installer:
         print(f"{question} [y/N] ", end="", flush=True)
         return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-    strict = settings.nekro_plugin.strict_host_range
-    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, strict_host_range=strict)
+    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, settings=settings.nekro_plugin)
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:
@@ -143,7 +139,9 @@ async def _changing(change: Callable[[], str], done: str) -> int:
 async def _install(options: argparse.Namespace) -> int:
     installer = _installer(options)
     done = "is installed; a bot that runs loads it at once"
-    return await _changing(lambda: installer.install(parse(options.source)), done)
+    return await _changing(
+        lambda: installer.install(parse(options.source), force=options.force), done
+    )
 
 
 async def _update(options: argparse.Namespace) -> int:
@@ -158,7 +156,7 @@ async def _remove(options: argparse.Namespace) -> int:
 
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
-    "check": _check,
+    "check": check_command,
     "disable": _switching(wanted=False),
     "enable": _switching(wanted=True),
     "install": _install,

@@ -12,10 +12,11 @@ MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
 """Largest size of a plugin. It is enough for pictures and fonts, but not for models, which a plugin
 should download."""
-_NO_PART = frozenset(
+NO_PART = frozenset(
     {".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".mypy_cache",
      ".ruff_cache", ".hypothesis", ".idea", ".vscode"}
 )  # fmt: skip
+"""Names of folders that are no part of a plugin."""
 
 
 class FilesRefused(NekroError):
@@ -62,7 +63,7 @@ def walk(folder: Path) -> Iterator[Path]:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
             raise FilesRefused(f"{path}: a link; a plugin must contain the file itself")
-        if path.name in _NO_PART:
+        if path.name in NO_PART:
             continue
         if stat.S_ISDIR(mode):
             yield from walk(path)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
+from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
 
 MANIFEST = "_manifest.json"
 _LEFT_OUT = frozenset({"tests", "test", "docs", "__pycache__", ".git", "node_modules", ".venv"})
@@ -107,8 +108,9 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
         found.able(f"may use {capability}", MANIFEST)
     known = {**found.known, **_told(manifest)}
     author, module = known.get("author", ""), known.get("module_name", "")
+    made = f"{author_key(author)}.{module_key(module)}" if author and module else ""
     return PluginInspection(
-        key=known.get("id", "") or (f"{author}.{module}" if author and module else ""),
+        key=known.get("id", "") or made,
         name=known.get("name", ""),
         version=known.get("version", ""),
         description=known.get("description", ""),

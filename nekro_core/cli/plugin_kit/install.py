@@ -10,12 +10,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import Requirement
 
-from nekro_core.cli.plugin_kit.files import changes, digests
+from nekro_core.cli.plugin_kit.acceptance import NotAccepted, accept, check_with
+from nekro_core.cli.plugin_kit.confined_check import CheckResult
+from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
 from nekro_core.cli.plugin_kit.inspection import PluginInspection, inspect_plugin
 from nekro_core.cli.plugin_kit.installed import (
     InstalledPlugin,
@@ -23,15 +26,18 @@ from nekro_core.cli.plugin_kit.installed import (
     install_record,
     recover_interrupted,
 )
+from nekro_core.cli.plugin_kit.own_writes import changes_of_others, keep_files, kept_files
+from nekro_core.cli.plugin_kit.packages import PluginNeeds, get_packages, plugin_needs
 from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
 from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.cli.plugin_kit.switched_off import switched_off
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.links import LOCAL_FOLDER
+from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
-from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
+from nekro_core.plugins.packages.requirements import PluginRequirement
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import ProblemSeverity
 
@@ -46,25 +52,28 @@ class InstallRefused(NekroError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
-    a line. With ``strict_host_range``, a plugin is refused if its manifest excludes this host's
-    version. All methods block."""
+    a line. ``check`` replaces the check in a confined process. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
     ask: Callable[[str], bool]
     say: Callable[[str], None]
-    strict_host_range: bool = False
+    settings: PluginSettings = field(default_factory=PluginSettings)
+    check: Callable[[FetchedPlugin], CheckResult] | None = None
 
-    def install(self, source: PluginSource) -> str:
+    def install(self, source: PluginSource, *, force: bool = False) -> str:
         """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
         operator said no.
+
+        The plugin is checked first, as `nekro plugin check` does. Without ``force``, one that
+        cannot be loaded is refused.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
         """
         self._finish()
         if (here := self._in_place(source)) is not None:
-            return self._adopt(source, here)
+            return self._adopt(source, here, force=force)
         with self._staging() as staging:
             fetched = fetch(source, staging)
             place, item = self._place_of(fetched)
@@ -79,11 +88,11 @@ class Installer:
                     "there: remove it first, or give its path to adopt it unchanged"
                 )
             self._refuse_twin(looked, item)
-            needs = plugin_requirements(fetched.path, item)
+            needs = plugin_needs(fetched.path, item)
             self._tell(source, fetched, looked, needs)
             if not self.ask("Install it?"):
                 return ""
-            self._get(item, needs)
+            self._get_checked(item, needs, fetched, force=force)
             record = _record(source, fetched, place, looked)
             with self._moving(item, looked.key, place, staging, record):
                 self._move(fetched.path, place, _aside(staging))
@@ -95,16 +104,14 @@ class Installer:
         """Fetch a plugin again from its source and install it. Returns its item name, or an empty
         text if nothing changed.
 
-        Without ``force``, this is refused if the operator has changed the installed files. Raises
-        the same errors as `install`.
+        What the plugin wrote into its folder is kept. Without ``force``, this is refused if other
+        files were changed here, or if the plugin cannot be loaded. Raises the same errors as
+        `install`.
         """
         self._finish()
         item, record = self._find(name)
         place = self._plugins / record.path
-        if (mine := self._records.changed_since(item)) and not force:
-            raise InstallRefused(
-                f"{item} was changed here ({', '.join(mine[:5])}): --force overwrites the changes"
-            )
+        mine = self._records.changed_since(item)
         with self._staging() as staging:
             fetched = fetch(record.source, staging)
             if self._place_of(fetched)[0] != place:
@@ -112,11 +119,19 @@ class Installer:
                     f"{record.source} now has the plugin {fetched.name}, no longer {item}"
                 )
             different = changes(record.files, _as_placed(fetched, place))
-            if not different and not mine:
+            kept = self._kept(record, place, fetched)
+            lost = [line for line in mine if line.partition(" ")[2] not in kept]
+            lost = [line for line in lost if changes_of_others([line]) or line in different]
+            if lost and not force:
+                raise InstallRefused(
+                    f"{item} was changed here ({', '.join(lost[:5])}): --force overwrites the "
+                    "changes"
+                )
+            if not different and not (mine and force):
                 self._say(f"{item} is as it is there")
                 return ""
             looked, before = inspect_plugin(fetched.path), inspect_plugin(place)
-            needs = plugin_requirements(fetched.path, item)
+            needs = plugin_needs(fetched.path, item)
             self._tell(record.source, fetched, looked, needs)
             self._say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
             known = {ability.text for ability in before.abilities}
@@ -125,15 +140,25 @@ class Installer:
                     self._say(f"  NEW: {ability.text}, at {ability.where}")
             if not self.ask("Update it?"):
                 return ""
-            self._get(item, needs)
+            self._get_checked(item, needs, fetched, force=force)
             fresh = _record(record.source, fetched, place, looked)
             with (
                 self._moving(item, looked.key, place, staging, fresh),
                 switched_off(self.data_dir, item, looked.key),
             ):
+                keep_files(place, fetched.path, kept)
                 self._move(fetched.path, place, _aside(staging))
                 self._records.put(item, fresh)
         return item
+
+    def _kept(self, record: InstalledPlugin, place: Path, fetched: FetchedPlugin) -> list[str]:
+        """The data files of an installed plugin that an update keeps."""
+        if not place.is_dir() or not fetched.path.is_dir():
+            return []
+        try:
+            return kept_files(record.files, digests(place), digests(fetched.path))
+        except FilesRefused:  # a link, which `changed_since` reports
+            return []
 
     def remove(self, name: str, *, data: bool = False) -> str:
         """Remove a plugin's files. With ``data``, its data folder and configuration are removed
@@ -201,17 +226,17 @@ class Installer:
             return self._plugins / here.name
         return None
 
-    def _adopt(self, source: PluginSource, place: Path) -> str:
-        """Install a plugin whose files the operator has put into the bot's folder by hand: install
-        its packages and record its files."""
+    def _adopt(self, source: PluginSource, place: Path, *, force: bool) -> str:
+        """Install a plugin whose files the operator has put into the bot's folder by hand: check
+        it, install its packages and record its files."""
         item = f"local/{place.stem if place.is_file() else place.name}"
         looked = inspect_plugin(place)
-        needs = plugin_requirements(place, item)
-        self._tell(source, FetchedPlugin(place, place.stem), looked, needs)
+        needs = plugin_needs(place, item)
+        found = FetchedPlugin(place, place.stem)
+        self._tell(source, found, looked, needs)
         if not self.ask("Take it over?"):
             return ""
-        self._get(item, needs)
-        found = FetchedPlugin(place, place.stem)
+        self._get_checked(item, needs, found, force=force)
         self._records.put(item, _record(source, found, place, looked))
         with switched_off(self.data_dir, item, looked.key):
             pass
@@ -238,7 +263,7 @@ class Installer:
         source: PluginSource,
         fetched: FetchedPlugin,
         looked: PluginInspection,
-        needs: tuple[PluginRequirement, ...],
+        needs: PluginNeeds,
     ) -> None:
         files = digests(fetched.path)
         commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
@@ -247,17 +272,21 @@ class Installer:
         for line in abilities_text(looked):
             self._say(line)
         self._tell_manifest_problems(fetched.path)
-        if needs:
-            missing = [need for need in needs if not self.shelf.has(need.requirement)]
-            wanted = ", ".join(str(need.requirement) for need in needs)
+        if needs.declared:
+            missing = [need for need in needs.declared if not self.shelf.has(need.requirement)]
+            wanted = ", ".join(str(need.requirement) for need in needs.declared)
             here = " (all there)" if not missing else ""
             self._say(f"  needs packages: {wanted}{here}")
+        for line in needs.offers():
+            self._say(f"  {line}")
         self._say(RIGHTS)
 
     def _tell_manifest_problems(self, plugin: Path) -> None:
         """Print the warnings that the bot would log. Raises `InstallRefused` for a plugin that the
         bot would not load."""
-        found = manifest_problems(plugin, self._plugins, strict_host_range=self.strict_host_range)
+        found = manifest_problems(
+            plugin, self._plugins, strict_host_range=self.settings.strict_host_range
+        )
         errors = [each for each in found if each.severity is ProblemSeverity.ERROR]
         if errors:
             told = "\n".join(map(str, errors))
@@ -265,12 +294,33 @@ class Installer:
         for each in found:
             self._say(f"  {each.severity.value}: {each}")
 
-    def _get(self, item: str, needs: tuple[PluginRequirement, ...]) -> None:
-        if not needs and item not in self.shelf.needs:
-            return
+    def _get_checked(
+        self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool
+    ) -> None:
+        """Install a plugin's packages and check the plugin with them; see `accept`."""
+        before = [
+            PluginRequirement(Requirement(text), item) for text in self.shelf.needs.get(item, ())
+        ]
+        check = self.check or (
+            lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir)
+        )
+        try:
+            accept(
+                lambda: check(fetched),
+                item,
+                needs,
+                get=lambda wanted: self._get(item, wanted),
+                say=self._say,
+                force=force,
+            )
+        except NotAccepted as error:
+            self._get(item, PluginNeeds(tuple(before)))
+            raise InstallRefused(str(error)) from None
+
+    def _get(self, item: str, needs: PluginNeeds) -> None:
         gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
-        for package, version in self.shelf.ensure(item, needs, gone=gone).items():
-            self._say(f"  got {package} {version}")
+        for line in get_packages(self.shelf, item, needs, gone):
+            self._say(f"  {line}")
 
     def _is_gone(self, item: str) -> bool:
         """Whether the plugin's files were removed by hand."""

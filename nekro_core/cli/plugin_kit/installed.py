@@ -2,15 +2,17 @@
 folder."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
 
 from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
+from nekro_core.cli.plugin_kit.inspection import MANIFEST
+from nekro_core.cli.plugin_kit.own_writes import GONE
 from nekro_core.cli.plugin_kit.sources import Kind, PluginSource
 from nekro_core.plugins.host.file_moves import clear_note, is_lost, recover_interrupted_move
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.system.atomic_files import write_whole
 
 FILE_NAME = "plugins.installed.json"
@@ -65,9 +67,22 @@ class InstallRecords:
             return []
         place = self._data / LOCAL_FOLDER / record.path
         try:
-            return changes(record.files, digests(place)) if place.exists() else ["gone as a whole"]
+            return changes(record.files, digests(place)) if place.exists() else [GONE]
         except (OSError, FilesRefused) as error:
             return [str(error)]
+
+
+def lying_plugins(data_dir: Path, known: Collection[str]) -> dict[str, Path]:
+    """The plugins that lie in the bot's folder and are not ``known``, by item name."""
+    folder = data_dir / LOCAL_FOLDER
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        is_file = path.suffix == ".py" and path.is_file()
+        is_folder = (path / "__init__.py").is_file() or (path / MANIFEST).is_file()
+        item = f"local/{path.stem if is_file else path.name}"
+        if (is_file or is_folder) and not path.name.startswith((".", "_")) and item not in known:
+            found[item] = path
+    return found
 
 
 def install_record(

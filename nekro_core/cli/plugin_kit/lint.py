@@ -62,23 +62,9 @@ def tool_advice(
     """Find missing examples, long docstrings and parameters without a description. ``costs`` has
     the number of tokens of each tool in a prompt. ``can_teach`` is false for a plugin written for
     another bot: its format has no examples."""
+    if can_teach:
+        yield from _untaught(tools)
     for tool, cost in zip(tools, costs, strict=True):
-        taught = {example.language for example in tool.examples}
-        missing = [language for language in LANGUAGES if language not in taught]
-        if (
-            can_teach
-            and tool.visibility is Visibility.VISIBLE
-            and tool.for_small_models
-            and missing
-        ):
-            yield PluginProblem(
-                severity=ProblemSeverity.WARNING,
-                message=f"{tool.name}: no worked example in {', '.join(missing)}: the built-in "
-                "small model learns from nothing else",
-                where=tool.where,
-                remedy="add to the docstring's Example: '# User: what a person says', below it "
-                "the call",
-            )
         if cost > LONG_TOOL:
             yield PluginProblem(
                 severity=ProblemSeverity.WARNING,
@@ -96,3 +82,23 @@ def tool_advice(
                 where=tool.where,
                 remedy="describe it under Args in the docstring",
             )
+
+
+def _untaught(tools: Sequence[Tool]) -> Iterator[PluginProblem]:
+    """One warning for all tools without an example in some language."""
+    missing: dict[str, list[str]] = {}
+    for tool in tools:
+        taught = {example.language for example in tool.examples}
+        languages = ", ".join(language for language in LANGUAGES if language not in taught)
+        if languages and tool.visibility is Visibility.VISIBLE and tool.for_small_models:
+            missing.setdefault(languages, []).append(tool.name)
+    if missing:
+        told = "; ".join(
+            f"in {languages}: {', '.join(names)}" for languages, names in missing.items()
+        )
+        yield PluginProblem(
+            severity=ProblemSeverity.WARNING,
+            message=f"no worked example {told}. The built-in small model learns from nothing else",
+            remedy="add to the docstrings' Example: '# User: what a person says', below it the "
+            "call",
+        )

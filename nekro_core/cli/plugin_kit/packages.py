@@ -1,25 +1,114 @@
-"""Installs the packages that a plugin needs, before `nekro plugin check` or `run` starts its
-bot."""
+"""Finds and installs the packages that a plugin needs, for `nekro plugin check`, `run` and
+`install`."""
 
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
 import anyio.to_thread
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.packages.requirements import plugin_requirements
-from nekro_core.testing.link import link_plugin
+from nekro_core.cli.plugin_kit.attempts import Attempt
+from nekro_core.cli.plugin_kit.undeclared import UndeclaredPackage, undeclared_packages
+from nekro_core.compat.nekro_agent.environment import PROVIDED, THE_FRAMEWORK
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
+from nekro_core.plugins.packages.own_environment import bot_version
+from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
 
 
-async def fetch_packages(
-    plugin: Path, data_dir: Path, settings: PluginSettings, out: TextIO
-) -> None:
-    """Install the missing packages of a plugin for the bot whose data folder is ``data_dir``, and
-    print their names and versions. Raises `NoPlugin`, `InvalidRequirements` and
+@dataclass(frozen=True, slots=True)
+class PluginNeeds:
+    """The packages that a plugin names, those that it imports without naming them, and those for
+    which it runs pip itself."""
+
+    declared: tuple[PluginRequirement, ...]
+    undeclared: tuple[UndeclaredPackage, ...] = ()
+    by_pip: tuple[PluginRequirement, ...] = ()
+    other_versions: tuple[str, ...] = ()
+    """A line for each part of the framework that the plugin wants in another version."""
+
+    @property
+    def every(self) -> tuple[PluginRequirement, ...]:
+        """All of them."""
+        return (*self.declared, *self.found)
+
+    @property
+    def found(self) -> tuple[PluginRequirement, ...]:
+        """Those that the plugin does not name."""
+        return (*(each.need for each in self.undeclared), *self.by_pip)
+
+    def with_attempts(self, item: str, attempts: Iterable[Attempt]) -> "PluginNeeds":
+        """These needs, and those of each pip that the plugin started, if neither they nor the
+        bot's own environment have the package."""
+        known = {canonicalize_name(need.requirement.name) for need in self.every}
+        found = {}
+        for text in dict.fromkeys(text for each in attempts for text in each.packages):
+            wanted = Requirement(text)
+            name = canonicalize_name(wanted.name)
+            if name not in known | PROVIDED and not bot_version(name):
+                found[name] = PluginRequirement(wanted, item)
+        return replace(self, by_pip=(*self.by_pip, *found.values()))
+
+    def offers(self) -> list[str]:
+        """A line for each package that is added although the plugin does not name it, and for each
+        that stays in another version."""
+        return [
+            *self.other_versions,
+            *(f"{each}: it is added" for each in self.undeclared),
+            *(f"it runs pip for {each.requirement}: it is added" for each in self.by_pip),
+        ]
+
+
+def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
+    """Read the packages that a plugin needs from its files. Raises `InvalidRequirements`."""
+    every = plugin_requirements(plugin, item, provided=THE_FRAMEWORK)
+    declared = tuple(
+        each for each in every if canonicalize_name(each.requirement.name) not in PROVIDED
+    )
+    others = [
+        f"it asks for {each.requirement}; the bot itself has {version}, and loads it all the same"
+        for each in every
+        if each not in declared
+        and (version := bot_version(each.requirement.name))
+        and not each.requirement.specifier.contains(version, prereleases=True)
+    ]
+    return PluginNeeds(
+        declared, undeclared_packages(plugin, item, declared), other_versions=tuple(others)
+    )
+
+
+def get_packages(
+    shelf: PackageFolder, item: str, needs: PluginNeeds, gone: Collection[str] = ()
+) -> Iterator[str]:
+    """Install what a plugin needs, and yield a line for each package that is new. ``gone`` is as in
+    `PackageFolder.ensure`. Blocks.
+
+    A plugin may go on without a package that it does not name. So one that cannot be had is told,
+    and the others are installed. Raises `PackagesRefused` for those that the plugin names.
+    """
+    if not needs.every and item not in shelf.needs:
+        return
+    try:
+        got = shelf.ensure(item, needs.every, gone=gone)
+    except PackagesRefused:
+        if not needs.found:
+            raise
+        got = shelf.ensure(item, needs.declared, gone=gone)
+        for need in needs.found:
+            try:
+                got |= shelf.ensure(item, [need], more=True)
+            except PackagesRefused as error:
+                _, reason, *_ = (*str(error).splitlines(), "")
+                yield f"not got: {reason}"
+    yield from (f"got {name} {version}" for name, version in got.items())
+
+
+async def fetch_packages(needs: PluginNeeds, item: str, shelf: PackageFolder, out: TextIO) -> None:
+    """Install the missing packages of a plugin, and print their names and versions. Raises
     `PackagesRefused`."""
-    item = link_plugin(plugin, data_dir)
-    needs, shelf = plugin_requirements(plugin, item), settings.shelf(data_dir)
-    if any(not shelf.has(need.requirement) for need in needs):
-        got = await anyio.to_thread.run_sync(partial(shelf.ensure, item, needs))
-        out.writelines(f"got {name} {version}\n" for name, version in got.items())
+    out.writelines(f"{line}\n" for line in needs.offers())
+    if any(not shelf.has(need.requirement) for need in needs.every):
+        lines = await anyio.to_thread.run_sync(lambda: [*get_packages(shelf, item, needs)])
+        out.writelines(f"{line}\n" for line in lines)

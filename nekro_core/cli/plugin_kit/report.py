@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nekro_core.cli.plugin_kit.inspection import PluginInspection
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
 
 RIGHTS = (
@@ -40,9 +40,22 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
     """Yield the line of a plugin in the list of plugins, and below it one line for each address and
     problem."""
     tools = ", ".join(plugin.tools)
-    yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}  {tools}"
+    # The key has the author's name, unless it has characters that a key cannot have.
+    unnamed = plugin.author and not plugin.key.startswith(f"{plugin.author}.")
+    author = f" by {printable(plugin.author)}" if unnamed else ""
+    yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}{author}  {tools}"
     for line in (*plugin.addresses, *plugin.problems):
         yield f"{'':10}{line}"
+
+
+def unseen_text(item: str, looked: PluginInspection) -> Iterator[str]:
+    """Yield the lines of a plugin that was copied into the bot's folder, and that no bot has seen
+    yet. They are read from its files."""
+    tools = ", ".join(looked.tools)
+    yield printable(f"{'new':9} {looked.key or item} {looked.version}  {tools}")
+    yield f"{'':10}no bot has run since it was put here; nekro plugin install adds its packages"
+    for text in looked.unreadable:
+        yield printable(f"{'':10}cannot be read: {text}")
 
 
 def with_author_paths(text: str, data_dir: Path, plugin: Path) -> str:

@@ -11,10 +11,10 @@ import anyio
 
 from nekro_core.app.settings import Settings, written_settings
 from nekro_core.cli.chat import converse, running_bot
-from nekro_core.cli.plugin_kit.packages import fetch_packages
+from nekro_core.cli.plugin_kit.packages import fetch_packages, plugin_needs
 from nekro_core.cli.plugin_kit.report import state_text, with_author_paths
+from nekro_core.plugins.host.links import link_plugin
 from nekro_core.plugins.host.switches import LIST_NAME, read_list
-from nekro_core.testing.link import link_plugin
 
 FOLDER = "tries"
 """A folder in the data folder. For each plugin that was run, it contains the data folder of that
@@ -31,7 +31,8 @@ async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: Te
     chat platform.
     """
     own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
-    await fetch_packages(plugin, own, settings.nekro_plugin, out)
+    shelf = settings.nekro_plugin.shelf(own)
+    await fetch_packages(plugin_needs(plugin, item), item, shelf, out)
     known = settings.model_copy(update={"nekro_data_dir": own})
     environment = {**_environment(settings), "NEKRO_DATA_DIR": str(own)}
     async with running_bot(known, out, environment=environment, folder=own) as place:

@@ -62,14 +62,14 @@ class BotView:
         }
 
     def instance_of(self, adapter: str, account: str) -> str:
-        """The instance of an adapter's account; empty for an unknown account. If ``account`` is
-        empty, the adapter's first instance."""
+        """The instance of an adapter's account; empty if the account is unknown. An empty
+        ``account`` means the adapter's first instance."""
         instances = self.store.accounts.instances(adapter)
         return instances.get(account, "") if account else next(iter(instances.values()), "")
 
     def instance_on(self, platform: str, account: str = "") -> str:
-        """The same as `instance_of`, for a platform by MaiBot's name. An account of the bot's own
-        adapter goes before one of a plugin's gateway."""
+        """The same as `instance_of`, for a platform by MaiBot's name. If the bot's own adapter and
+        a plugin's gateway both have such an account, the bot's own adapter is taken."""
         found = (self.instance_of(adapter, account) for adapter in adapters_of(platform))
         return next(filter(None, found), "")
 
@@ -110,8 +110,8 @@ class BotView:
         )
 
     async def message_for(self, ctx: AgentCtx) -> dict[str, Any]:
-        """The message that a run answers, in MaiBot's form; an empty dict if no message woke the
-        bot."""
+        """The message that the run of ``ctx`` answers, in MaiBot's form; an empty dict if no
+        message woke the bot."""
         if not ctx.message_id:
             return {}
         record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)

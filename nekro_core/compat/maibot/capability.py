@@ -88,8 +88,8 @@ class CapabilityCall:
         return handler.ctx.called_for(owner)
 
     def writing_context(self, chat: ChatKey) -> AgentCtx:
-        """Return the same context as `context`, for writing to ``chat``. Raises `CapabilityError`
-        if the handler runs for another chat and the operator does not let the plugin write to other
+        """Return the context of `context`, for writing to ``chat``. Raises `CapabilityError` if the
+        handler runs for another chat and the operator does not let the plugin write to other
         chats."""
         ctx = self.context(chat)
         if ctx.chat != chat and self.plugin.native.key not in self.bot.services.may_send_elsewhere:
@@ -105,8 +105,8 @@ Capability = Callable[[CapabilityCall], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class CapabilityEntry:
-    """A capability's function and its state: ``works``, ``partly: ...`` or ``not: why``. A ``free``
-    capability need not be listed in the manifest, because it changes only the plugin itself."""
+    """A capability's function, and its state: ``works``, ``partly: ...`` or ``not: why``. A
+    ``free`` capability changes only the plugin itself, so the manifest need not list it."""
 
     answer: Capability
     state: str = "works"

@@ -14,11 +14,12 @@ class GatewayRefused(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlace:
-    """The place of a gateway.
+    """The adapter and account of a gateway.
 
-    ``adapter`` and ``account`` decide the chats in which its messages arrive. ``shared`` is true if
-    another adapter sends to these chats; the gateway then only adds messages. ``beside`` is the
-    bot's own adapter of the same platform; it is empty if there is none.
+    ``adapter`` and ``account`` decide the chats in which the gateway's messages arrive. ``shared``
+    is true if another adapter sends to these chats; the gateway then only adds received messages.
+    ``beside`` is the name of the bot's own adapter of the same platform; it is empty if there is
+    none.
     """
 
     adapter: str
@@ -38,17 +39,19 @@ def choose_place(
     accounts: Mapping[str, Mapping[str, str]],
     serving: str,
 ) -> GatewayPlace:
-    """Choose the place of a gateway that connects.
+    """Choose the adapter and account for a gateway that connects.
 
     Args:
         platform: MaiBot's name of the platform.
         account: The account that the gateway reports; may be empty.
-        gateway: The gateway's name. It stands for the account if none is known.
+        gateway: The gateway's name. It is used as the account if no account is known.
         only_receives: Whether the gateway cannot send.
         own_adapters: Names of the bot's own adapters, whether or not an account uses them.
         running: Names of the running adapters that are not gateways.
-        accounts: For each adapter that may serve the platform, the known accounts.
-        serving: The account of the gateway that sends to this platform already; may be empty.
+        accounts: For each adapter that may serve the platform, its known accounts with their
+            instances.
+        serving: The account of another gateway that sends to this platform already; empty if there
+            is none.
 
     Raises:
         GatewayRefused: No platform is named, or the account or the platform is in use.

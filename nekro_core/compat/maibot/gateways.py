@@ -62,18 +62,19 @@ _CAN = Capabilities(
 
 
 def _ignore() -> None:
-    """Do nothing when a platform comes online."""
+    """The default of ``GatewayPorts.on_online``: does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPorts:
     """The parts of the bot that gateways use.
 
-    The adapter of a gateway is added to ``adapters``, under the platform's name. ``own_adapters``
-    are the names of the bot's own adapters; a gateway for one of their platforms gets another name.
-    ``inbound`` accepts the messages from gateways; if it is None, they are refused. ``on_online``
-    is called when a gateway connects. ``received_media`` stores the media of the messages; if it is
-    None, ``Services.media`` stores them.
+    The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`, unless
+    the place is shared. ``own_adapters`` are the names of the bot's own adapters; the adapter of a
+    gateway for one of their platforms gets another name. ``inbound`` accepts the messages from
+    gateways; if it is None, the messages are refused. ``on_online`` is called when a gateway
+    connects. ``received_media`` stores the media of the messages; if it is None, ``Services.media``
+    stores them.
     """
 
     adapters: dict[str, Adapter] = field(default_factory=dict)
@@ -84,8 +85,8 @@ class GatewayPorts:
 
 
 class GatewayAdapter:
-    """An `Adapter` that sends through the gateway of a plugin. The plugin reports whether it is
-    online. ``reported`` is the account that it reports; it may be empty."""
+    """An `Adapter` that sends through the gateway of a plugin. The plugin reports whether the
+    gateway is online. ``reported`` is the account that the plugin reports; it may be empty."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class GatewayAdapter:
         self.place = place
         self.reported = reported
         self.state: Mapping[str, Any] = {}
-        """The gateway's last report that it is connected."""
+        """The last report in which the gateway said that it is connected."""
         self.ready = False
         self._plugin = plugin
         self._component = component
@@ -219,8 +220,8 @@ class Gateways:
     async def _placed(
         self, plugin: MaiBotPlugin, component: MaiBotComponent, state: Mapping[str, Any]
     ) -> GatewayAdapter:
-        """Return the adapter of a gateway. It is a new one if the gateway must use another place
-        than before, for example because an account of the bot has connected since then. Raises
+        """Return the adapter of a gateway. A new adapter is made if the gateway's place is not the
+        same as before, for example because an account of the bot has connected since then. Raises
         `GatewayRefused`."""
         metadata, accounts = component.metadata, self._bot.store.accounts
         platform = str(state.get("platform") or metadata.get("platform") or "").strip()
@@ -310,7 +311,7 @@ class Gateways:
         in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
         more = info.get("additional_config")
         more = more if isinstance(more, Mapping) else {}
-        # The bot's own account may be the sender, if a plugin adds what the bot has done.
+        # The sender may be the bot's own account, if a plugin reports what the bot itself has done.
         native = str(more.get("platform_io_target_user_id") or user["user_id"])
         if in_group and isinstance(group, Mapping):
             native = str(group["group_id"])
@@ -320,7 +321,7 @@ class Gateways:
         raw = given.get("raw_message")
         if isinstance(raw, list) and raw:
             services = self._bot.services
-            # Media of a received message are fetched in the same way as for any other adapter.
+            # The media are fetched in the same way as those of a message from any other adapter.
             services = replace(services, media=self._ports.received_media or services.media)
             pieces = await received_segments(AgentCtx(services=services, chat=key), raw)
         elif given.get("processed_plain_text"):

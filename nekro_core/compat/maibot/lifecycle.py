@@ -36,7 +36,7 @@ CONFIG_CHECK_S = 1.0
 _UPDATE_S = 30.0
 _START_S = 10.0
 _STOP_S = 0.5
-"""Time limit for ``on_stop``, in seconds. A plugin has 1.5 s to end, so 1 s is left for
+"""Time limit in seconds of ``on_stop``. The cleanup of a plugin may take 1.5 s, so 1 s is left for
 ``on_unload``."""
 
 
@@ -139,7 +139,7 @@ async def _stamp(path: anyio.Path) -> tuple[int, int]:
 
 def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
     """Read the plugin's components and offer its tools. This is done after ``on_load``, because
-    some plugins make their components there. Those that ``on_load`` has switched off stay off.
+    some plugins make their components there. Components that ``on_load`` has switched off stay off.
     Raises the exceptions of `get_components`."""
     where = f"{plugin.folder / 'plugin.py'}:1"
     with plugin.native.acting():

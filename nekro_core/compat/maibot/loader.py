@@ -140,8 +140,8 @@ class MaiBotLoader:
     def _add_legacy_imports(
         self, item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
     ) -> None:
-        """Make the modules importable that plugins used before there was an SDK
-        (``src.plugin_system``).
+        """Make ``src.plugin_system`` and its modules importable, which plugins used before there
+        was an SDK.
 
         The SDK's import hook provides these modules. The hook is installed while a plugin that
         imports them is loaded.

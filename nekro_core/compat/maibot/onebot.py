@@ -17,12 +17,13 @@ from nekro_core.system.errors import NekroError
 
 ADAPTER = "onebot_v11"
 _NUMBERS = ("user_id", "group_id", "message_id", "target_id", "duration", "times")
-"""Fields whose texts of digits are sent as numbers, as the standard has them."""
+"""Fields that are numbers in the OneBot standard. If a plugin gives one as a text of digits, it is
+sent as a number."""
 _READS = (
     "get_", "_get_", "nc_get_", "can_", "check_", "fetch_", "download_", "ocr_", ".ocr_",
     "translate_", "test_",
 )  # fmt: skip
-"""Beginnings of the actions that change nothing."""
+"""An action whose name begins with one of these texts changes nothing."""
 _TO_A_PERSON = frozenset(
     {
         "ArkSharePeer",
@@ -40,7 +41,7 @@ _TO_A_PERSON = frozenset(
         "upload_private_file",
     }
 )
-"""Actions that reach the private chat of ``user_id`` if they name no group."""
+"""Actions that act on the private chat with the person ``user_id`` if they name no group."""
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "get_group_member_info": {"no_cache": True},
     "get_record": {"out_format": "wav"},
@@ -87,10 +88,11 @@ async def call_action(
 async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[str, Any]) -> Any:
     """Answer ``ctx.api.call`` of one of the adapter's APIs.
 
-    The fields of the action are in ``params``, or are given directly; some plugins do one, some
-    the other. Raises `CapabilityError` if the action reaches another chat than that of the running
-    handler and the operator does not allow this. A call that fails returns what its `ResultForm`
-    says, and otherwise raises `CapabilityError`.
+    Some plugins give the fields of the action in ``params``, others give them directly. Raises
+    `CapabilityError` if the action acts on a chat other than the chat of the running handler and
+    the operator does not allow this. If the call fails, returns what `ResultForm` says for this
+    case. Raises `CapabilityError` instead if a call with `RESPONSE` got no response, or if the
+    plugin named the action and does not get the whole response.
     """
     fields = {key: value for key, value in given.items() if key != "params"}
     if isinstance(params := given.get("params"), Mapping):
@@ -118,8 +120,8 @@ async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[s
 
 
 def connected_bots() -> dict[str, Any]:
-    """NoneBot's ``Bot`` of each account that is connected now, on any platform of NoneBot, by the
-    account's id."""
+    """The accounts that are connected now on any platform of NoneBot: maps an account's id to its
+    NoneBot ``Bot``."""
     import nonebot  # noqa: PLC0415 - slow to import; only OneBot and gateways need it
 
     try:
@@ -145,8 +147,9 @@ def _fields_of(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _account_for(call: CapabilityCall, fields: Mapping[str, Any]) -> tuple[str, str]:
-    """The account that carries out the action, and its instance: the account of the handler's chat,
-    otherwise the connected account that knows the group or person, otherwise the first one."""
+    """The account that carries out the action, and its instance. If the handler's chat is on
+    OneBot, this is the account of the chat; otherwise the connected account that has a chat with
+    the group or person; otherwise the first connected account."""
     store, handler = call.bot.store, current_call()
     if handler is not None and store.accounts.adapter_of(handler.ctx.chat.instance) == ADAPTER:
         account = store.accounts.of(handler.ctx.chat.instance)
@@ -183,9 +186,9 @@ def _refuse_other_chat(
 
 
 def _put_files_in(call: CapabilityCall, fields: dict[str, Any]) -> None:
-    """Replace paths of the plugin's own files by their bytes, because the OneBot implementation may
-    run on another machine. Only the plugin's files and temporary files are read: the path may come
-    from the model."""
+    """Replace paths of files by the bytes of the files, because the OneBot implementation may run
+    on another machine. Only files of the plugin and temporary files are read, because the path may
+    come from the model."""
     if "file" in fields:
         fields["file"] = _bytes_of(call, fields["file"])
     if isinstance(message := fields.get("message"), list):
@@ -230,7 +233,7 @@ def _data(action: str, data: Any) -> Any:
 
 
 def _items(data: Any) -> list[Any]:
-    """A list, which some versions put into an object."""
+    """The list in ``data``. Some versions of OneBot implementations put the list into an object."""
     if isinstance(data, Mapping):
         data = next((each for each in data.values() if isinstance(each, list)), [])
     return list(data) if isinstance(data, list) else []

@@ -1,10 +1,10 @@
 """The names of the APIs that MaiBot's adapter for QQ offers to plugins, with the OneBot actions
 behind them.
 
-There, a plugin calls ``ctx.api.call("adapter.napcat.group.set_group_ban", group_id=..., ...)``.
-Here the bot's own OneBot adapter answers such calls (`nekro_core.compat.maibot.onebot`). The names
-and fields are those of the adapter's public documentation. ``adapter.snowluma`` is another prefix
-of the same names.
+A plugin calls, for example, ``ctx.api.call("adapter.napcat.group.set_group_ban", group_id=...)``.
+In MaiBot, the adapter for QQ answers this call. Here the bot's own OneBot adapter answers it
+(`nekro_core.compat.maibot.onebot`). The names and fields come from the public documentation of
+MaiBot's adapter. The same names exist with the prefix ``adapter.snowluma``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ PROVIDERS: Mapping[str, str] = MappingProxyType(
         "adapter.snowluma.": "maibot-team.snowluma-adapter",
     }
 )
-"""For each prefix, the id of the MaiBot plugin that has these APIs."""
+"""For each prefix, the id of the MaiBot plugin that offers the APIs with this prefix."""
 _VERSION = "1"
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -81,7 +81,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The last words of the names, by their sections: ``adapter.napcat.group.set_group_ban``."""
+"""The last words of the names, by section. In ``adapter.napcat.group.set_group_ban`` the section is
+``group`` and the last word is ``set_group_ban``."""
 
 _ACTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -98,13 +99,13 @@ _ACTIONS: Mapping[str, str] = MappingProxyType(
         "unknown_action": "unknown",
     }
 )
-"""The actions whose names differ from the API's last word."""
+"""For each API whose last word is not the name of its OneBot action, the name of the action."""
 
 
 class ResultForm(Enum):
     """What a call returns. `RESPONSE`: OneBot's whole response (``status``, ``retcode``, ``data``,
-    ...), also if the platform refuses. `DATA` and `ITEMS`: the response's ``data`` alone, as a dict
-    or as a list; None or an empty list if the call fails."""
+    ...), also if the platform refuses. `DATA`: only the response's ``data``, a dict; None if the
+    call fails. `ITEMS`: only the response's ``data``, a list; an empty list if the call fails."""
 
     RESPONSE = auto()
     DATA = auto()
@@ -134,8 +135,8 @@ _WORDS = frozenset(word for words in SECTIONS.values() for word in words)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneBotApi:
-    """One API. ``action`` is the OneBot action; it is empty if the plugin gives it as
-    ``action_name``."""
+    """One API. ``action`` is the OneBot action; it is empty if the plugin names the action in the
+    call, as ``action_name``."""
 
     name: str
     provider: str
@@ -155,8 +156,9 @@ class OneBotApi:
 
 
 def find_onebot_api(name: str, version: str = "") -> OneBotApi | None:
-    """Find an API by its name, which may begin with its provider's id. The section is not checked,
-    because adapters differ in it (``message.send_group_msg``)."""
+    """Find an API by its name, which may begin with its provider's id. The section of the name is
+    not checked, because adapters put the same action into different sections
+    (``message.send_group_msg``)."""
     if version not in ("", _VERSION):
         return None
     for prefix, provider in PROVIDERS.items():

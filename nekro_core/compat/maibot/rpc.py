@@ -25,8 +25,8 @@ _LONGEST_S = 300.0
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PluginRpc:
-    """The function with which the SDK calls the host. In MaiBot it is a connection between two
-    processes; here the plugin and the host are in one process."""
+    """The function with which the SDK calls the host. In MaiBot the call goes from one process to
+    another; here the plugin and the host are in the same process."""
 
     plugin: MaiBotPlugin
     bot: BotView

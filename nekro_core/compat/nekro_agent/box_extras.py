@@ -1,5 +1,6 @@
-"""What plugins for nekro-agent tell the model that it finds in its box: the variable ``_ck``, the
-functions ``send_msg_text`` and ``send_msg_file``, and the folder ``./shared``."""
+"""Plugins for nekro-agent tell the model that the box of its chat has the variable ``_ck``, the
+functions ``send_msg_text`` and ``send_msg_file``, and the folder ``./shared``. This module provides
+them."""
 
 from pathlib import PurePosixPath
 
@@ -13,7 +14,8 @@ _PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"}
 
 
 def box_extras(ctx: AgentCtx) -> BoxExtras:
-    """The variable with the chat key, and the link to the home folder, where the files are."""
+    """The variable ``_ck``, which is the chat key, and the link ``shared`` to the home folder of
+    the box, where the files are."""
     return BoxExtras(values={"_ck": ctx.chat_key}, links={"shared": "."})
 
 

@@ -25,8 +25,9 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class ChatCodeRunner:
-    """Runs code as a model's reply would run, in the same box, with the same tools and limits. The
-    code gets its own variables. A turn that runs code in this box at the same time is waited for.
+    """Runs code in the same way as the code of a model's reply: in the chat's box, with the same
+    tools and limits. The code gets its own variables. If a turn is running code in this box, the
+    plugin's code waits for the turn.
     """
 
     def __init__(self, services: TurnServices) -> None:

@@ -154,7 +154,7 @@ class LegacyAgentCtx(AgentCtx):
             preset_id: The number of the preset; None means the bot's own preset.
 
         Returns:
-            True if the preset was set. False if there is no such preset; nothing changes then.
+            True if the preset was set. False if there is no such preset; then nothing changes.
         """
         return await self._host.set_preset(self, preset_id)
 

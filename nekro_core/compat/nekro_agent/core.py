@@ -10,6 +10,7 @@ from loguru import logger
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.models.functions import get_model_group_info, model_groups
+from nekro_core.compat.nekro_agent.plugin_key import folded_key
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 
 
@@ -112,7 +113,8 @@ class _Folder(os.PathLike[str]):
 
 
 class _OsEnv:
-    """Values of the environment. They are computed when they are read."""
+    """The values that nekro-agent reads from the environment. Here each value is computed when it
+    is read."""
 
     def __getattr__(self, name: str) -> Any:
         known: Mapping[str, Callable[[], Any]] = {
@@ -146,8 +148,10 @@ class PluginCollector:
         return [each for each in self.get_all_plugins() if each.state is PluginState.LOADED]
 
     def get_plugin(self, key: str) -> PluginInfo | None:
-        """The plugin with this key, or None."""
-        return next((each for each in self.get_all_plugins() if each.key == key), None)
+        """The plugin with this key, or None. The key may have the author and the module name as the
+        plugin writes them."""
+        wanted = {key, folded_key(key)}
+        return next((each for each in self.get_all_plugins() if each.key in wanted), None)
 
     async def get_all_sandbox_methods(self, *_: Any) -> list[Any]:
         """The tools of all loaded plugins."""

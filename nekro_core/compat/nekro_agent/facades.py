@@ -1,9 +1,9 @@
 """A table of the modules that plugins for nekro-agent import. Each entry lists the names in a
 module and the objects of nekro-core behind them.
 
-To offer another module, add an entry. A line ``module`` offers all names in the ``__all__`` of this
-module. ``module:Name`` offers one name, and ``module:Name as other`` offers it under another name.
-``module as name`` offers the module itself.
+To offer another module, add an entry. In an entry, a line ``module`` offers all names in the
+``__all__`` of a module of nekro-core. ``module:Name`` offers one name of it, and
+``module:Name as other`` offers this name as ``other``. ``module as name`` offers the module itself.
 """
 
 from collections.abc import Mapping
@@ -227,7 +227,11 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "nekro_core.plugins.tasks.functions:task",
         ),
         "nekro_agent.services.timer": (),
-        "nekro_agent.services.timer.timer_service": (_TIMER, f"{_TIMER} as timer_service"),
+        "nekro_agent.services.timer.timer_service": (
+            f"{_COMPAT}.timer_service",
+            f"{_COMPAT}.timer_service as timer_service",
+            f"{_TIMER}:TimerTask",
+        ),
         "nekro_agent.services.timer.recurring_timer_service": (
             _RECURRING_TIMER,
             f"{_RECURRING_TIMER} as recurring_timer_service",
@@ -282,9 +286,8 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.image_utils": (f"{_COMPAT}.tools.image_utils",),
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
-        # The bot's vector store with the names of Qdrant's client. If the real package is
-        # installed, it is imported instead. The bot's store accepts the objects of the real package
-        # too.
+        # The bot's vector store, with the names of Qdrant's client. If the real package is
+        # installed, the real package is imported. The bot's store accepts its objects too.
         "qdrant_client": (
             *_of(f"{_VECTORS}.client", "AsyncQdrantClient QdrantClient"),
             f"{_VECTORS}.models as models",

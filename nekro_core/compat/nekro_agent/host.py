@@ -7,6 +7,7 @@ bot that was opened last if no plugin is running.
 
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from loguru import logger
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey
+from nekro_core.compat.nekro_agent.callback_timers import CallbackTimer
 from nekro_core.compat.nekro_agent.plugin_run import CodeRunner
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import effective_binding
@@ -26,12 +28,13 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import Store
+from nekro_core.store.queries import WhereClause
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 _open: list["NekroAgentHost"] = []
-"""The bots of this process whose `use_host` block is open. They are used for code that does not run
-in a call of a plugin."""
+"""The bots of this process whose `use_host` block is open. The last of them is used for code that
+does not run in a call of a plugin."""
 
 
 class NoBot(NekroError, RuntimeError):
@@ -43,7 +46,7 @@ Facts = dict[str, Any]
 
 class FactsFile:
     """Stores a dict of facts for each key, in memory and in one JSON file. Each change rewrites the
-    file, so use it for a few hundred keys at most."""
+    whole file, so use this class for a few hundred keys at most."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -93,10 +96,10 @@ class FactsFile:
 class NekroAgentHost:
     """The parts of one bot that the names of nekro-agent use. ``adapters`` has the running adapters
     by name. ``reset`` hides a chat's earlier messages from the model. ``run_seconds`` is the time
-    limit of a run of code, and ``code_runner`` runs code.
+    limit of a run of code, and ``code_runner`` runs code. ``wall`` returns seconds since 1970.
 
-    Facts about users, chats and presets that plugins store and that have no column in the database
-    are in three JSON files in the data folder. The bot's `Services` have this object as an
+    Plugins may store facts about users, chats and presets. Facts that have no column in the
+    database are in three JSON files in the data folder. The bot's `Services` have this object as an
     extension.
     """
 
@@ -107,6 +110,7 @@ class NekroAgentHost:
     command: CommandSettings
     adapters: Mapping[str, Any]
     data_dir: Path
+    wall: Callable[[], float] = time.time
     run_seconds: float = 60.0
     plugins: PluginRegistry | None = None
     reset: Callable[[ChatKey], Awaitable[object]] | None = None
@@ -117,6 +121,18 @@ class NekroAgentHost:
         self.extra_users = FactsFile(folder / "users.json")
         self.extra_chats = FactsFile(folder / "chats.json")
         self.presets = FactsFile(folder / "presets.json")
+        self._first_seen: dict[str, float] = {}
+        self.callback_timers: dict[str, CallbackTimer] = {}
+
+    async def load(self) -> None:
+        """Read when each chat was first seen. Call this before plugins are loaded."""
+        rows = await self.store.queries.select("chats", WhereClause())
+        self._first_seen |= {row["chat_key"]: row["first_seen"] for row in rows}
+
+    def first_seen(self, chat_key: ChatKey) -> float:
+        """When the chat was first seen, in seconds since 1970. For a chat that is new since the
+        start, this is the time of the first call of this method."""
+        return self._first_seen.setdefault(str(chat_key), self.wall())
 
     @property
     def reach(self) -> Services:

@@ -18,15 +18,16 @@ from nekro_core.compat.nekro_agent.refused import REFUSED
 Table = Mapping[str, Sequence[str]]
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _IMPORTLIB = "importlib._bootstrap"
-"""It looks up the names of ``from package import name`` before the statement does."""
+"""The part of Python that looks up the names of ``from package import name`` before the statement
+itself looks them up."""
 
 
 class Facade(ModuleType):
     """A module with a name of nekro-agent that re-exports objects of nekro-core.
 
-    A missing name raises an error whose text says what to do: an `ImportError` in an import, since
-    ``from ... import`` would drop the text of an `AttributeError`; else an `AttributeError`, which
-    `hasattr` and `getattr` expect.
+    A missing name raises an error whose text says what to do. In an import statement this is an
+    `ImportError`, because ``from ... import`` would drop the text of an `AttributeError`. Elsewhere
+    it is an `AttributeError`, which `hasattr` and `getattr` expect.
     """
 
     def __init__(self, name: str, offers: "_Offers") -> None:
@@ -66,7 +67,7 @@ class Facade(ModuleType):
 
 
 def _is_import(caller: FrameType) -> bool:
-    """Whether this code looks up a name for an import statement."""
+    """Whether ``caller`` looks up a name for an import statement."""
     instruction = caller.f_code.co_code[caller.f_lasti]
     return instruction == _IMPORT_FROM or caller.f_globals.get("__name__") == _IMPORTLIB
 
@@ -104,9 +105,9 @@ class _Offers:
         return self._index.get(name, "")
 
     def anywhere(self, module: str, name: str) -> object:
-        """Find an object by its name in all facades. ``module`` is the imported module, which does
-        not offer the name, or is not in the table: plugins import names from modules that only use
-        them too. Raises `ImportError`."""
+        """Find an object by its name in all facades. ``module`` is the module from which the plugin
+        imports the name. It does not offer the name, or is not in the table: some plugins import a
+        name from a module that itself only imports it. Raises `ImportError`."""
         where = self.where(name)
         if where:
             logger.info("{} does not offer {}: it is imported from {}", module, name, where)
@@ -145,8 +146,8 @@ class _FacadeFinder(MetaPathFinder, Loader):
     """Finds the facades of a table when they are imported. It stays installed while a bot runs,
     because handlers may import modules too.
 
-    Plugins import from more internal paths than the table lists. So any module below a package of
-    the table is found, and offers the names of all facades.
+    Plugins import from more modules of nekro-agent than the table lists. So any module below a
+    package of the table is found, and offers the names of all facades.
     """
 
     def __init__(self, table: Table) -> None:

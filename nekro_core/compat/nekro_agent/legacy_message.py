@@ -26,7 +26,7 @@ class LegacyChatMessage(BaseModel):
         message_id: The platform's id of the message; empty if there is none.
         sender_id: The platform's id of the author; ``-1`` for the bot and the framework.
         sender_name: The author's name.
-        sender_nickname: The author's name, too.
+        sender_nickname: The same as ``sender_name``.
         adapter_key: The name of the adapter, such as ``onebot_v11``.
         platform_userid: The platform's id of the author; ``0`` for the bot and the framework.
         is_tome: 1 if the bot is addressed, else 0.
@@ -145,8 +145,8 @@ class LegacyChatMessage(BaseModel):
         """The message that the adapter received.
 
         Raises:
-            LookupError: No adapter received this object: a plugin made it, or it was read from the
-                history.
+            LookupError: This object was not made from a received message: a plugin made it, or it
+                was read from the history.
         """
         if self._source is None:
             raise LookupError("only a message that a hook gets from an adapter has a source")

@@ -1,4 +1,5 @@
-"""``limited_run_code`` and the values around it: plugins run code in the box of a chat."""
+"""``limited_run_code``, with which plugins run code in the box of a chat, and the values that it
+takes."""
 
 from typing import Any
 
@@ -15,11 +16,12 @@ from nekro_core.plugins.authoring.current import allowed_chat, current_call
 from nekro_core.tools.outcome import ToolFailure
 
 OUTPUT_CHARS = 4000
-"""Characters of the output, unless the plugin wants another number."""
+"""How many characters of the output are returned, unless the plugin gives another number."""
 
 
 class ParsedCodeRunData(BaseModel):
-    """A model's reply, taken apart: the whole text, its code, and the model's thoughts."""
+    """The parts of a model's reply: the whole text, the code, and the model's thoughts, which
+    `parse_chat_response` leaves empty."""
 
     raw_content: str = ""
     code_content: str = ""
@@ -27,8 +29,8 @@ class ParsedCodeRunData(BaseModel):
 
 
 def parse_chat_response(response: str) -> ParsedCodeRunData:
-    """Find the code of a reply as the bot itself finds it. A reply without a block of code has no
-    code."""
+    """Find the code of a reply in the same way as the bot does. If the reply has no block of code,
+    the code is empty."""
     stream = CodeStream()
     events = [*stream.feed(response), *stream.finish()]
     code = "".join(each.source for each in events if isinstance(each, CodeStatement))
@@ -43,22 +45,25 @@ async def limited_run_code(
     ctx: AgentCtx | None = None,
     **_: Any,
 ) -> tuple[str, str, ExecStopType]:
-    """Run code in the box of a chat, with all tools that the chat has. It is stored and bounded
-    like the code of a reply.
+    """Run code in the box of a chat, with all tools that the chat has. The run is stored like the
+    code of a reply and has the same limits.
 
     Args:
-        code_run_data: The code is its ``code_content``.
-        from_chat_key: The chat; empty for that of ``ctx``, of ``chat_message`` or of the call.
-        output_limit: Characters of the returned output. The middle of a longer one is cut out.
-        chat_message: The message that asks. The code acts for its author.
+        code_run_data: Has the code to run, in ``code_content``.
+        from_chat_key: The chat. If empty, the chat of ``ctx``; without ``ctx``, the chat of
+            ``chat_message``; without both, the chat of the plugin's call.
+        output_limit: Maximum number of characters of the shortened output. If the output is longer,
+            its middle is left out.
+        chat_message: The message that asks for the run. The code acts for the message's author.
         ctx: The context of the call, if the plugin has one.
 
     Returns:
-        What the code printed, with the error that ended it; the same uncut; why it ended.
+        Three values: what the code printed and the error that ended it, shortened to
+        ``output_limit``; the same text, not shortened; and why the run ended.
 
     Raises:
-        ToolFailure: There is no box; or the chat's own code waits for this call, and the box runs
-            one piece of code at a time; or a tool may not act in this chat.
+        ToolFailure: There is no box. Or code in this chat's box waits for the tool that makes this
+            call: the box runs one piece of code at a time. Or a tool may not act in this chat.
     """
     host, call = current_host(), current_call()
     if host.code_runner is None:

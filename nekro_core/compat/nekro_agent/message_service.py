@@ -1,5 +1,5 @@
-"""``message_service``: plugins for nekro-agent write to a chat with it, inside and outside of tool
-calls."""
+"""``message_service``, with which plugins for nekro-agent write to a chat, inside and outside of
+tool calls."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ __all__ = ["MessageService", "message_service"]
 
 
 class MessageService:
-    """Writes to the chats of the bot whose plugin is running. The chat is given by ``chat_key``, or
-    by its row (``db_chat_channel``)."""
+    """Writes to the chats of the bot whose plugin is running. The caller gives the chat by its key
+    (``chat_key``) or by its row (``db_chat_channel``)."""
 
     async def push_system_message(
         self,

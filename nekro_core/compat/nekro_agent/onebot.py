@@ -40,8 +40,8 @@ async def get_user_avatar(user_id: str | int, **_: Any) -> str:
 
 
 async def get_chat_info(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
-    """The chat of an event: ``group_30003`` or ``private_10001``, and its kind. Raises `ValueError`
-    for an event of no chat."""
+    """The chat of an event, ``group_30003`` or ``private_10001``, and the kind of the chat. Raises
+    `ValueError` for an event that belongs to no chat."""
     if group := getattr(event, "group_id", None):
         return f"group_{group}", ChatType.GROUP
     if person := getattr(event, "user_id", None):
@@ -50,7 +50,8 @@ async def get_chat_info(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
 
 
 async def get_chat_info_old(event: Any, *_: Any, **__: Any) -> tuple[str, ChatType]:
-    """The same as `get_chat_info`, but with the whole chat key: ``onebot_v11-group_30003``."""
+    """The same as `get_chat_info`, except that it returns the whole chat key:
+    ``onebot_v11-group_30003``."""
     channel, kind = await get_chat_info(event)
     return f"{_instance(str(event.self_id))}-{channel}", kind
 
@@ -106,8 +107,8 @@ async def command_guard(
 async def reset_command_guard(
     event: Event, bot: Bot, arg: Message[Any], matcher: Matcher, **kwargs: Any
 ) -> tuple[str, str, str, Any]:
-    """Do the same as `command_guard`, but use the text after the command, if there is one, as the
-    chat's key."""
+    """Do the same as `command_guard`. If there is a text after the command, it is also returned as
+    the chat's key."""
     name, words, chat_key, kind = await command_guard(event, bot, arg, matcher, **kwargs)
     return name, words, words or chat_key, kind
 

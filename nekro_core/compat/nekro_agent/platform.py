@@ -24,8 +24,8 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class LegacyAdapter:
-    """An adapter with the attributes and methods of nekro-agent. ``inner`` is the running adapter,
-    or None."""
+    """An adapter with the attributes and methods of nekro-agent. ``inner`` is the adapter of
+    nekro-core; None if it does not run."""
 
     def __init__(self, key: str, inner: Any) -> None:
         self.key = key
@@ -52,16 +52,16 @@ class LegacyAdapter:
         )
 
     async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
-        """A person, with the name in the database. The accounts of this adapter are searched one
-        after another."""
+        """A person, with the name that the database has for the person. It is looked up for one
+        account of this adapter after another."""
         users, name = current_host().store.users, ""
         for instance in self._instances():
             name = name or await users.name(instance, str(user_id))
         return PlatformUser(platform_name=self.key, user_id=str(user_id), user_name=name)
 
     async def get_channel_info(self, channel_id: str, *_: Any, **__: Any) -> PlatformChannel:
-        """A chat, with the name in the database. ``channel_id`` is ``group_30003`` or a whole chat
-        key. Raises `ChatKeyError` for another text."""
+        """A chat, with the name that the database has for it. ``channel_id`` is ``group_30003`` or
+        a whole chat key. Raises `ChatKeyError` for another text."""
         keys = [*self._chats(channel_id)]
         names = current_host().store.chats.name
         name = next(filter(None, map(names, keys)), keys[0].native_id)
@@ -72,7 +72,8 @@ class LegacyAdapter:
         )
 
     async def forward_message(self, request: PlatformSendRequest) -> PlatformSendResponse:
-        """Send a message to the chat that the request names. An error is in the response."""
+        """Send a message to the chat that the request names. If that fails, the response has the
+        error."""
         try:
             ctx = await AgentCtx.create_by_chat_key(request.chat_key)
             reply = [Reply(request.ref_msg_id)] if request.ref_msg_id else []
@@ -86,7 +87,8 @@ class LegacyAdapter:
         return PlatformSendResponse(success=True, message_id=sent)
 
     def _instances(self) -> list[str]:
-        """The instances of the adapter's accounts; an adapter without accounts is its own."""
+        """The instances of the adapter's accounts. If it has no accounts, its name is the only
+        instance."""
         return [*current_host().store.accounts.instances(self.key).values()] or [self.key]
 
     def _chats(self, channel_id: str) -> Iterator[ChatKey]:
@@ -144,7 +146,8 @@ adapter_utils = AdapterUtils()
 
 
 class BotNotConnected(ToolFailure, ValueError):
-    """No OneBot account is connected, or not the wanted one. NoneBot raises a `ValueError` too."""
+    """No OneBot account is connected, or the wanted account is not connected. It is a `ValueError`,
+    because NoneBot raises a `ValueError` in these cases."""
 
 
 def get_bot(self_id: str | None = None) -> Any:
@@ -154,7 +157,8 @@ def get_bot(self_id: str | None = None) -> Any:
 
 
 def bot_of(account: str) -> Any:
-    """The same as `get_bot`, but an empty text means the first connected account."""
+    """NoneBot's ``Bot`` of an account; an empty text means the first connected account. Raises
+    `BotNotConnected`."""
     try:
         bots = nonebot.get_bots()
     except ValueError:

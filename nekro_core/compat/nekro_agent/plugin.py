@@ -1,13 +1,103 @@
 """The plugin class that modules under ``nekro_agent`` offer."""
 
-from typing import ClassVar
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar
 
+from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
+from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
+from nekro_core.plugins.authoring.config import ConfigBase
+from nekro_core.plugins.authoring.declarations import Function
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.authoring.web import no_chat_key
+from nekro_core.tools.describe import place_of
 
 
 class LegacyNekroPlugin(NekroPlugin):
-    """A plugin written for nekro-agent, which accepts handlers that `NekroPlugin` refuses: the
-    first parameter is the context whatever its name, and a result of kind ``AGENT`` or ``BEHAVIOR``
-    may have any type."""
+    """A plugin written for nekro-agent, which accepts what `NekroPlugin` refuses.
+
+    - The author and the module name may be any text. The key has forms of them that are valid in a
+      key (`author_key`, `module_key`).
+    - The first parameter of a handler is the context whatever its name, and a result of kind
+      ``AGENT`` or ``BEHAVIOR`` may have any type.
+    - The model reads the text of an error that a handler raises itself
+      (`nekro_core.plugins.host.raised_text`).
+    - A function for the init, cleanup, enabled or disabled hook may take a context.
+    """
 
     is_lenient: ClassVar[bool] = True
+
+    @classmethod
+    def key_part(cls, field: str, text: str) -> str:
+        """Get the part of the plugin's key that a text makes. See `author_key` and
+        `module_key`."""
+        return author_key(str(text)) if field == "author" else module_key(str(text))
+
+    @property
+    def config(self) -> Any:
+        """The plugin's configuration; the same object as `get_config` returns. An object that the
+        plugin sets here is written to the configuration file."""
+        return self.get_config()
+
+    @config.setter
+    def config(self, config: ConfigBase) -> None:
+        if config is not self._config:
+            self.save_config(config)
+
+    def mount_init_method(self) -> Callable[[Function], Function]:
+        """See `NekroPlugin.mount_init_method`. The function may take a context that belongs to no
+        chat. Raises `TypeError` if it needs more."""
+        return _mounting(super().mount_init_method(), "init")
+
+    def mount_cleanup_method(self) -> Callable[[Function], Function]:
+        """See `NekroPlugin.mount_cleanup_method` and `mount_init_method`."""
+        return _mounting(super().mount_cleanup_method(), "cleanup")
+
+    def on_enabled(self) -> Callable[[Function], Function]:
+        """See `NekroPlugin.on_enabled` and `mount_init_method`."""
+        return _mounting(super().on_enabled(), "on_enabled")
+
+    def on_disabled(self) -> Callable[[Function], Function]:
+        """See `NekroPlugin.on_disabled` and `mount_init_method`."""
+        return _mounting(super().on_disabled(), "on_disabled")
+
+
+def _mounting(
+    mount: Callable[[Callable[..., Any]], object], what: str
+) -> Callable[[Function], Function]:
+    """Make a decorator that mounts a function and gives it back. If the function needs a
+    parameter, the mounted function passes a context."""
+
+    def decorate(function: Function) -> Function:
+        mount(_with_context(function, what) if _needs_context(function, what) else function)
+        return function
+
+    return decorate
+
+
+def _needs_context(function: Callable[..., Any], what: str) -> bool:
+    """Whether a function cannot be called without an argument, but with one. Raises `TypeError` if
+    it needs several."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False  # not known: it is called without arguments
+    for count in (0, 1):
+        try:
+            signature.bind(*[None] * count)
+        except TypeError:
+            continue
+        return count == 1
+    raise TypeError(
+        f"{place_of(function)}: the {what} method has the parameters {signature}; expected none, "
+        "or one for the context: give the others a default"
+    )
+
+
+def _with_context(function: Callable[..., Any], what: str) -> Callable[[], Any]:
+    @wraps(function)
+    def call() -> Any:
+        return function(LegacyAgentCtx.for_chat(no_chat_key(what)))
+
+    return call

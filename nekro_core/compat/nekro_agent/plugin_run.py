@@ -1,4 +1,5 @@
-"""The values of a run of a plugin's code, and the protocol of what runs it."""
+"""The values of a run that a plugin starts, and the protocol `CodeRunner` of the object that runs
+the code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from nekro_core.sandbox.box import RunResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """The person for whom code runs, and the message that asks. All may be empty."""
+    """The person for whom code runs, and the message in which the person asks. All fields may be
+    empty."""
 
     user_id: str = ""
     user_name: str = ""
@@ -20,15 +22,15 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRun:
-    """A run that has ended. ``observed`` is what its tools have for the model to see, by the names
-    of these tools."""
+    """A run that has ended. ``observed`` lists the tool calls whose result the model should see,
+    each as the tool's name and the parts of the result."""
 
     result: RunResult
     observed: Sequence[tuple[str, Sequence[Part]]] = ()
 
     @property
     def output(self) -> str:
-        """What the code printed, what ended it, and the words of ``observed``."""
+        """What the code printed, the error that ended the run, and the texts in ``observed``."""
         seen = [
             part.text for _, parts in self.observed for part in parts if isinstance(part, TextPart)
         ]
@@ -37,7 +39,7 @@ class PluginRun:
 
     @property
     def has_media(self) -> bool:
-        """Whether ``observed`` has more than words."""
+        """Whether ``observed`` has parts that are not text."""
         return any(not isinstance(part, TextPart) for _, parts in self.observed for part in parts)
 
 

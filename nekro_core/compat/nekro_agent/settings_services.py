@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from nekro_core.compat.nekro_agent.core import CoreConfig
 from nekro_core.compat.nekro_agent.host import NoBot, current_host
+from nekro_core.compat.nekro_agent.plugin_key import folded_key
 from nekro_core.plugins.authoring.config import ConfigBase
 from nekro_core.tools.outcome import InvalidValue
 
@@ -17,7 +18,7 @@ _READ_ONLY = "a plugin can only read the bot's settings; they are in .env"
 
 
 class ConfigService:
-    """Reads and changes a plugin's configuration. The bot's settings can only be read."""
+    """Reads and changes a plugin's configuration, and reads the bot's settings."""
 
     @staticmethod
     def get_config_list(config: ConfigBase | CoreConfig) -> list[dict[str, Any]]:
@@ -28,7 +29,7 @@ class ConfigService:
     def set_config_value(
         config: ConfigBase | CoreConfig, key: str, value: Any
     ) -> tuple[bool, str | None]:
-        """Change a setting. Returns whether it was changed, and why not."""
+        """Change a setting. Returns whether it was changed; if not, also the reason."""
         if isinstance(config, CoreConfig):
             return False, f"{key}: {_READ_ONLY}"
         try:
@@ -47,15 +48,16 @@ class ConfigService:
 
 async def save_plugin_config(plugin_key: str, values: Mapping[str, Any]) -> bool:
     """Change settings of a plugin and write them to its file. ``plugin_key`` is
-    ``author.module_name``. Returns True.
+    ``author.module_name``, also as the plugin writes these. Returns True.
 
     Raises `UnknownPlugin` for a plugin that is not loaded, and `InvalidValue` for a setting that
-    does not exist or cannot have the value; then nothing changes.
+    does not exist or cannot have the value. In both cases nothing changes.
     """
     plugins = current_host().plugins
     if plugins is None:
         raise NoBot("the bot has not loaded its plugins yet: use this in a function that it calls")
-    plugin = plugins.loaded(plugin_key)
+    known = any(each.key == plugin_key for each in plugins.plugins())
+    plugin = plugins.loaded(plugin_key if known else folded_key(plugin_key))
     config = plugin.get_config()
     changed = config.model_copy()
     for key, value in values.items():

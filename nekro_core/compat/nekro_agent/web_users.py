@@ -1,7 +1,7 @@
-"""For FastAPI routes of plugins: who asks for a page, and the form of an answer.
+"""Functions for the FastAPI routes of plugins: who requests a page, and the form of an answer.
 
-The bot's web server asks for a login before every page of a plugin. So whoever asks is the
-operator.
+The bot's web server asks for a login before every page of a plugin, and only the operator can log
+in. So the person who requests a page is the operator.
 """
 
 import inspect
@@ -38,8 +38,8 @@ class LegacyRole(IntEnum):
 
 
 async def get_current_user(connection: HTTPConnection) -> DBUser:
-    """A dependency: the operator's row. Raises `HTTPException` 401 outside of a plugin's pages,
-    where no login was checked."""
+    """A dependency for FastAPI: the operator's row. Raises `HTTPException` 401 outside of a
+    plugin's pages, because no login was checked there."""
     if PAGE_OF not in connection.scope:
         raise HTTPException(
             401,
@@ -58,8 +58,8 @@ def check_role(user: DBUser, role: LegacyRole) -> bool:
 
 
 def require_role(role: LegacyRole) -> Callable[[Callable[..., Any]], Callable[..., Awaitable[Any]]]:
-    """Decorator for a route with a parameter that is a `DBUser`. Others than people of this role
-    get `HTTPException` 403."""
+    """Decorator for a route with a parameter that is a `DBUser`. The route raises `HTTPException`
+    403 for a person who has neither this role nor a higher one."""
 
     def decorate(route: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         @wraps(route)
@@ -71,7 +71,8 @@ def require_role(role: LegacyRole) -> Callable[[Callable[..., Any]], Callable[..
             answer = route(*args, **kwargs)
             return await answer if inspect.isawaitable(answer) else answer
 
-        # FastAPI would look up annotations that are texts in this module.
+        # If annotations are texts, FastAPI would look up their names in this module and not in the
+        # module of the route. So they are evaluated here.
         checked.__dict__["__signature__"] = inspect.signature(route, eval_str=True)
         return checked
 
@@ -88,15 +89,15 @@ class Ret(BaseModel):
 
     @classmethod
     def success(cls, msg: str = "", data: Any = None) -> Self:
-        """Say that it is done."""
+        """Make the answer to a request that succeeded."""
         return cls(code=200, msg=msg, data=data)
 
     @classmethod
     def fail(cls, msg: str = "", data: Any = None) -> Self:
-        """Say what is wrong with the request."""
+        """Make the answer to a request that is wrong."""
         return cls(code=400, msg=msg, data=data)
 
     @classmethod
     def error(cls, msg: str = "", data: Any = None) -> Self:
-        """Say that the plugin could not do it."""
+        """Make the answer to a request that the plugin could not carry out."""
         return cls(code=500, msg=msg, data=data)

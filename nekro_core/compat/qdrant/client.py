@@ -1,7 +1,7 @@
 """`AsyncQdrantClient`: the embedded vector store with the method names of Qdrant's client.
 
 All work happens in a thread. Named or sparse vectors, recommendations, snapshots and servers are
-not supported; for them, install ``qdrant-client``.
+not supported. A plugin that needs them installs the package ``qdrant-client``.
 """
 
 import importlib
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STORE_URL = "http://vectors.nekro-core.internal:6333"
-"""The address of the bot's own store. No server answers there; the clients here recognize it."""
+"""The address of the bot's own store. No server listens at this address, but the clients of this
+module recognize it."""
 _MOST_RESULTS = 10_000
 
 
@@ -53,8 +54,9 @@ class AsyncQdrantClient:
 
     Args:
         location: ``":memory:"``, or the same as ``url``.
-        url: `STORE_URL`, the address of the bot's own store, which `get_qdrant_client` gives too.
-            Every other address is refused, because this client reaches no server.
+        url: `STORE_URL`, the address of the bot's own store, which is also the store of
+            `get_qdrant_client`. Any other address is refused, because this client cannot connect to
+            a server.
         path: The folder of the file. If it is None, the points are stored in memory.
         other: ``host`` is refused; other options are ignored.
 
@@ -192,8 +194,8 @@ class AsyncQdrantClient:
     # ---- points
 
     async def upsert(self, collection_name: str, points: Any, **_: Any) -> UpdateResult:
-        """Store points, all or none. Points with the same ids are replaced. Raises `NoCollection`
-        and `BadVector`.
+        """Store points. Stored points with the same ids are replaced. After an error, none of the
+        given points is stored. Raises `NoCollection` and `BadVector`.
 
         Args:
             collection_name: The collection.
@@ -236,12 +238,13 @@ class AsyncQdrantClient:
             collection_name: The collection.
             query_vector: As many numbers as the vectors of the collection have.
             query_filter: A `Filter` or one condition, nested at most 16 deep. None matches all.
-            limit: Most points to return. ``offset`` and ``limit`` together are at most 10,000.
-            offset: How many of the nearest points to skip.
+            limit: Maximum number of points to return. ``offset`` and ``limit`` together are at most
+                10,000.
+            offset: How many points to skip, beginning with the nearest.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
-            score_threshold: The lowest score of a returned point. For ``Euclid`` and ``Manhattan``,
-                where a smaller score is nearer, it is the highest score.
+            score_threshold: The lowest score of a returned point. For ``Euclid`` and ``Manhattan``
+                the score is a distance, and this is the highest score.
 
         Returns:
             The points, nearest first.
@@ -288,7 +291,7 @@ class AsyncQdrantClient:
             query: A vector or the id of a point. None returns the first points in the order of
                 their ids.
             query_filter: The same as for `search`.
-            limit: Most points to return.
+            limit: Maximum number of points to return.
             options: Further options of `search`, or of `scroll` if ``query`` is None.
 
         Returns:
@@ -326,7 +329,7 @@ class AsyncQdrantClient:
         Args:
             collection_name: The collection.
             scroll_filter: The same as ``query_filter`` of `search`.
-            limit: Most points of a page.
+            limit: Maximum number of points of a page.
             offset: The id of the first point of the page; None begins with the first point.
             with_payload: Whether to return payloads, or a list of the fields to return.
             with_vectors: Whether to return vectors.
@@ -480,8 +483,8 @@ class AsyncQdrantClient:
             client: AsyncQdrantClient = shared.open_client()
             return client._run_here(work)
         if self._engine is None:
-            # This import loads numpy, which takes 0.1 s. It is done at the first use, so only bots
-            # with a plugin that uses vectors need this time.
+            # This import loads numpy, which takes 0.1 s. The import is here so that only bots with
+            # a plugin that uses vectors need this time.
             module: Any = importlib.import_module("nekro_core.store.vector_index")
             if self._path is not None:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -490,7 +493,8 @@ class AsyncQdrantClient:
 
 
 class _BlockingClient(AsyncQdrantClient):
-    """Its methods never wait for anything, because all work is done in the calling thread."""
+    """A client whose coroutines end at their first step, because all work is done in the calling
+    thread."""
 
     async def close(self, **_: Any) -> None:
         """See `AsyncQdrantClient.close`."""
@@ -503,8 +507,8 @@ class _BlockingClient(AsyncQdrantClient):
 
 
 class QdrantClient:
-    """The same client for code that does not await. Each method of `AsyncQdrantClient` blocks the
-    calling thread until it is done, so use it for small collections only.
+    """The client for code that is not asynchronous. It has the methods of `AsyncQdrantClient`, but
+    each of them blocks the calling thread until it is done. So use it for small collections only.
 
     Args:
         given: The same as for `AsyncQdrantClient`.
@@ -525,7 +529,7 @@ class QdrantClient:
                 method(*args, **kwargs).send(None)
             except StopIteration as done:
                 return done.value
-            raise RuntimeError(f"{name} waits for something")
+            raise RuntimeError(f"{name} waited, but a blocking client cannot wait")
 
         return call
 

@@ -21,7 +21,7 @@ def matches_filter(
     if condition is None:
         return True
     if depth > _DEEPEST:
-        raise InvalidFilter(f"a filter nested more than {_DEEPEST} deep")
+        raise InvalidFilter(f"the filter is nested more than {_DEEPEST} levels deep")
     if any(hasattr(condition, name) for name in ("must", "should", "must_not")):
         return _filter(condition, point, payload, depth)
     if (ids := getattr(condition, "has_id", None)) is not None:
@@ -36,8 +36,8 @@ def matches_filter(
 
 
 def chosen_ids(ids: Iterable[Any]) -> frozenset[PointId]:
-    """The ids as points have them: the number 7 and the text ``7`` are different points, and a UUID
-    is a text."""
+    """Convert ids to the form in which points are stored. The number 7 and the text ``7`` are
+    different ids. A UUID becomes a text."""
     return frozenset(each if isinstance(each, int) else str(each) for each in ids)
 
 

@@ -1,8 +1,8 @@
 """The arguments and results of the vector store, with the class names of Qdrant's client.
 
-The classes are a selection of ``qdrant_client.models`` and have the fields of Qdrant's API
-(api.qdrant.tech). Where an object of this module is accepted, an object of the real package is
-accepted too.
+The classes are some of those in ``qdrant_client.models`` and have the fields of Qdrant's API
+(api.qdrant.tech). The methods that accept an object of this module also accept the object of the
+real package ``qdrant-client``.
 """
 
 from enum import StrEnum
@@ -173,8 +173,8 @@ class FieldCondition(_Model):
         key: The field. ``author.name`` is the field ``name`` in the field ``author``.
         match: `MatchValue`, `MatchAny`, `MatchExcept` or `MatchText`.
         range: A `Range`.
-        is_empty: Whether the field is missing, null or an empty list.
-        is_null: Whether the field is null.
+        is_empty: If True, the field must be missing, null or an empty list; if False, it must not.
+        is_null: If True, the field must be null; if False, it must not.
     """
 
     key: str
@@ -327,8 +327,8 @@ class CollectionInfo(_Model):
     Attributes:
         status: Always ``green``.
         points_count: How many points the collection has.
-        vectors_count: The same number, because each point has one vector.
-        indexed_vectors_count: The same number.
+        vectors_count: The same as ``points_count``, because each point has one vector.
+        indexed_vectors_count: The same as ``points_count``.
         config: The configuration of the collection.
     """
 

@@ -5,6 +5,7 @@ import binascii
 import ipaddress
 import ssl
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Self
 from urllib.parse import unquote_to_bytes
 
@@ -13,9 +14,12 @@ import httpx
 
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch_policy import FetchPolicy, PlatformFetchPolicy
+from nekro_core.delivery.media.proxied import proxied_client
 from nekro_core.delivery.media.settings import MediaSettings
+from nekro_core.system.addresses import is_public
 from nekro_core.system.host_resolver import HostResolver, Resolve
 from nekro_core.system.keyed_queue import KeyedLimiter
+from nekro_core.system.proxies import environment_proxy
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AT_ONCE = 64
@@ -28,12 +32,20 @@ PER_HOST = 16
 that slow pictures in one chat do not block other chats' pictures from the same host."""
 
 
+_SURE_NAME = "a.root-servers.net"
+
+
+class NoAddress(NotFetched):
+    """A host's name was not resolved in time."""
+
+
 class Fetcher:
     """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
 
-    A host name is resolved once, and the connection goes to the address that was checked. So the
-    name cannot change to a private address between check and connection. ``reach`` is the default
-    policy of `fetch`.
+    A host is resolved once, and the checked address is the one that is connected to. So a name
+    cannot change from public to private in between. Public addresses are reached through the proxy
+    of the environment (``HTTPS_PROXY``), if there is one. Only on a machine that resolves no name
+    at all, the proxy is given the name. ``reach`` is the policy of calls that name none.
     """
 
     def __init__(
@@ -118,19 +130,31 @@ class Fetcher:
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
         host = url.raw_host.decode("ascii").lower()
+        proxy = environment_proxy(str(url))
         async with self._hosts.of(host), self._all:
-            address = await self._address(url, host, reach, key)
-            return await self._from(address, url, reach)
+            try:
+                address = await self._address(url, host, reach, key)
+            except (NoAddress, OSError):
+                if not proxy or await self._resolves_names(key):
+                    raise
+                address = host  # This machine has no name server, so the proxy resolves it.
+            if proxy and not _is_private(address):
+                name = url.raw_host.decode()
+                async with proxied_client(proxy, name, self._settings.silent_s) as client:
+                    return await self._from(client, address, url, reach)
+            return await self._from(self._open_client(), address, url, reach)
 
-    async def _from(self, address: str, url: httpx.URL, reach: FetchPolicy) -> bytes | str:
-        request = self._open_client().build_request(
+    async def _from(
+        self, client: httpx.AsyncClient, address: str, url: httpx.URL, reach: FetchPolicy
+    ) -> bytes | str:
+        request = client.build_request(
             "GET",
             url.copy_with(host=address, username=None, password=None),
             # A compressed body could be small on the wire and large in memory.
             headers={"Host": url.netloc.decode(), "Accept-Encoding": "identity"},
             extensions={"sni_hostname": url.raw_host.decode()},
         )
-        response = await self._open_client().send(request, stream=True)
+        response = await client.send(request, stream=True)
         try:
             if response.status_code in _REDIRECTS and "location" in response.headers:
                 return str(url.join(response.headers["location"]))
@@ -156,14 +180,18 @@ class Fetcher:
             addresses = [ipaddress.ip_address(address) for address in found]
             reach.check_addresses(host, port, addresses)
             return str(addresses[0])
-        raise NotFetched(f"{host}: no address was found within {self._settings.silent_s:g} s")
+        raise NoAddress(f"{host}: no address was found within {self._settings.silent_s:g} s")
+
+    async def _resolves_names(self, key: Hashable) -> bool:
+        """Whether this machine resolves a name that always exists."""
+        with anyio.move_on_after(self._settings.silent_s), suppress(OSError):
+            return bool(await self._lookups.addresses(_SURE_NAME, 443, key))
+        return False
 
     def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:
             self._client = httpx.AsyncClient(
-                # Use no proxy from the environment: a proxy would resolve the name again,
-                # unchecked.
-                trust_env=False,
+                trust_env=False,  # `environment_proxy` chooses the proxy of each request
                 timeout=self._settings.silent_s,
                 # Reuse no connection: each was checked and encrypted for one host name.
                 # `KeyedLimiter` and `CapacityLimiter` limit the number of connections.
@@ -178,3 +206,11 @@ class Fetcher:
     def _checked(self, data: bytes) -> bytes:
         self._check_size(len(data))
         return data
+
+
+def _is_private(address: str) -> bool:
+    """Whether an address is inside the operator's network. False for a name."""
+    try:
+        return not is_public(ipaddress.ip_address(address))
+    except ValueError:
+        return False

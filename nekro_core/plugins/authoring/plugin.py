@@ -156,13 +156,9 @@ class NekroPlugin(Mounting, Configured):
     ) -> None:
         Mounting.__init__(self)
         Configured.__init__(self)
-        for field, value in (("module_name", module_name), ("author", author)):
-            if not _NAME.match(value):
-                raise ValueError(
-                    f"{field} {value!r}: expected letters, digits and '_', no digit first"
-                )
-        if keyword.iskeyword(module_name):
-            raise ValueError(f"module_name {module_name!r} is a word of Python: take another")
+        self.module_key = self.key_part("module_name", module_name)
+        """The module's part of the key. An identifier; code calls the tools by it."""
+        self._author_key = self.key_part("author", author)
         self.name = name
         self.module_name = module_name
         self.description = description
@@ -193,10 +189,31 @@ class NekroPlugin(Mounting, Configured):
         if self._owner is not None and self._owner.key != self.key:
             self._owner.keys.append(self.key)
 
+    @classmethod
+    def key_part(cls, field: str, text: str) -> str:
+        """Get the part of the plugin's key that a text makes.
+
+        Args:
+            field: ``author`` or ``module_name``.
+            text: The author or the module name as the plugin writes it.
+
+        Returns:
+            The same text. A class of plugins that accepts any text returns another one for a text
+            that is not valid in a key.
+
+        Raises:
+            ValueError: The text is not valid in a key.
+        """
+        if not _NAME.match(text):
+            raise ValueError(f"{field} {text!r}: expected letters, digits and '_', no digit first")
+        if field == "module_name" and keyword.iskeyword(text):
+            raise ValueError(f"module_name {text!r} is a word of Python: take another")
+        return text
+
     @property
     def key(self) -> str:
-        """``author.module_name``: unique in a bot."""
-        return f"{self.author}.{self.module_name}"
+        """``author.module_name``: unique in a bot. Part of file names, URLs and settings."""
+        return f"{self._author_key}.{self.module_key}"
 
     @property
     def logger(self) -> "loguru.Logger":

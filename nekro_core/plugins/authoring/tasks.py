@@ -130,6 +130,15 @@ class AwaitableBool(int):
         return repr(bool(self))
 
 
+class AwaitableInt(int):
+    """A number that can be awaited. Some plugins write ``task.stop_all()``, others ``await
+    task.stop_all()``."""
+
+    def __await__(self) -> Generator[Any, None, int]:
+        yield from ()
+        return int(self)
+
+
 _MAX_KEPT = 64
 """Maximum number of keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify`
 refuses further keys."""
@@ -330,7 +339,7 @@ class TaskService(Protocol):
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
         """Cancel a task. False if it does not run."""
 
-    def stop_all(self) -> int:
+    def stop_all(self) -> AwaitableInt:
         """Cancel all tasks. Returns how many were running."""
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:

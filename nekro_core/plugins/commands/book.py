@@ -34,7 +34,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
     @property
     def module(self) -> str:
         """The part of the long name before the colon."""
-        return self.plugin.module_name if self.plugin else CORE
+        return self.plugin.module_key if self.plugin else CORE
 
     @property
     def long_name(self) -> str:

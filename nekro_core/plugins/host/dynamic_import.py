@@ -69,7 +69,7 @@ def dynamic_import_pkg(
     module = import_name or wanted.name.replace("-", "_")
     owner = current_owner()
     shelf = owner.binding.services.packages if owner and owner.binding.services else None
-    if shelf is None or owner is None:
+    if shelf is None or owner is None or requirements.is_in_python(wanted.name):
         return importlib.import_module(module)  # a test or a script: nothing is installed
     if not shelf.has(wanted):
         need = requirements.PluginRequirement(wanted, owner.item)

@@ -92,7 +92,7 @@ class PluginEntry:
             method.method_type,
             name=method.name,
             description=method.description,
-            module=plugin.module_name,
+            module=plugin.module_key,
             owner=plugin.key,
             timeout_s=settings.tool_s,
             needs_chat=method.needs_chat,
@@ -101,7 +101,8 @@ class PluginEntry:
             lenient=plugin.is_lenient,
         )
         if described.tool is not None:
-            tool = replace(described.tool, around=plugin.acting)
+            own = str(self.item.folder or self.item.path) if plugin.is_lenient else ""
+            tool = replace(described.tool, around=plugin.acting, own_files=own)
             described = replace(described, tool=_asleep(tool, plugin))
         self.described[method] = described
         return described

@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from nekro_core.plugins.authoring.binding import PluginOwner, acting
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.host.builtin import NAMESPACE, items_in, namespace
+from nekro_core.plugins.host.caught_errors import CaughtError, likely_causes, recorded_errors
 from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin_of_module
 from nekro_core.plugins.host.isolation.library_caches import forget_types
 from nekro_core.plugins.host.isolation.log_names import with_plugin_names
@@ -37,15 +38,18 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 _more_time: ContextVar[Callable[[float], object]] = ContextVar(
     "nekro_import_limit", default=lambda _seconds: None
 )
+_NO_MODULE = (
+    "name its package in requirements.txt, or correct the name; nekro plugin install gets the "
+    "packages that a plugin needs"
+)
+_CORRECT_LINE = "correct this line"
 _REMEDIES: tuple[tuple[type[BaseException], str], ...] = (
-    (SyntaxError, "correct this line"),
-    (
-        ModuleNotFoundError,
-        "name its package in requirements.txt and run nekro plugin install, or correct the name",
-    ),
+    (SyntaxError, _CORRECT_LINE),
+    (ModuleNotFoundError, _NO_MODULE),
     (ImportError, "correct the name that is imported"),
     (TimeoutError, "do slow work in a function under @plugin.mount_init_method()"),
 )
+_WRITE_PLUGIN = "write plugin = NekroPlugin(name=..., module_name=..., author=...)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +113,42 @@ async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
     """
     module = await import_plugin_module(item, owner, limit_s)
     plugin = getattr(module, "plugin", None)
-    if not isinstance(plugin, NekroPlugin):
-        came = "has no 'plugin'" if plugin is None else f"has a 'plugin' of {type(plugin).__name__}"
-        remedy = "write plugin = NekroPlugin(name=..., module_name=..., author=...)"
-        raise LoadFailed(_error(f"the module {came}", f"{item.path}:1", remedy))
-    return plugin
+    if isinstance(plugin, NekroPlugin):
+        return plugin
+    if plugin is None:
+        raise LoadFailed(await _why_no_plugin(item, owner, limit_s))
+    came = f"has a 'plugin' of {type(plugin).__name__}"
+    raise LoadFailed(_error(f"the module {came}", f"{item.path}:1", _WRITE_PLUGIN))
+
+
+async def _why_no_plugin(
+    item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
+) -> PluginProblem:
+    """Import a module without a plugin a second time, and name the exception that it caught."""
+    module_name = f"{_namespace(item)}.{item.name}"
+    own = str(item.folder or item.path)
+    found: list[CaughtError] = []
+
+    def work() -> ModuleType:
+        for each in [*sys.modules]:
+            if each.startswith(f"{module_name}."):
+                del sys.modules[each]
+        with acting(owner), recorded_errors(lambda file: file.startswith(own)) as errors:
+            try:
+                return _import(module_name, item)
+            finally:
+                found.extend(errors)
+
+    with suppress(Exception):  # The first import has succeeded. What differs is no reason.
+        await _in_thread(work, limit_s, f"second import of {item.item}")
+    causes = likely_causes(found)
+    if not causes:
+        return _error("the module has no 'plugin'", f"{item.path}:1", _WRITE_PLUGIN)
+    first, *others = causes
+    more = "".join(f", and {each} at {each.where}" for each in others)
+    return _error(
+        f"the module has no 'plugin'. It caught {first}{more}", first.where, _remedy(first.kind)
+    )
 
 
 async def import_plugin_module(
@@ -150,9 +185,7 @@ async def import_plugin_module(
 def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") -> PluginProblem:
     """Describe a plugin's exception, with the last line of the plugin's own code in its
     traceback."""
-    remedy = next(
-        (text for kind, text in _REMEDIES if isinstance(error, kind)), "correct this line"
-    )
+    remedy = _remedy(type(error))
     text = message or with_plugin_names(f"{type(error).__name__}: {error}")
     if isinstance(error, SyntaxError) and error.filename:
         return _error(
@@ -161,8 +194,14 @@ def problem_of(error: BaseException, item: DiscoveredPlugin, message: str = "") 
     mine = str(item.folder or item.path)
     frames = traceback.extract_tb(error.__traceback__) + list(getattr(error, "frames", ()))
     own = [frame for frame in frames if frame.filename.startswith(mine)]
-    where = f"{own[-1].filename}:{own[-1].lineno}" if own else f"{item.path}:1"
-    return _error(text, where, remedy)
+    if own:
+        return _error(text, f"{own[-1].filename}:{own[-1].lineno}", remedy)
+    no_line = remedy == _CORRECT_LINE and not isinstance(error, SyntaxError)
+    return _error(text, f"{item.path}:1", "the log has the traceback" if no_line else remedy)
+
+
+def _remedy(kind: type[BaseException]) -> str:
+    return next((text for each, text in _REMEDIES if issubclass(kind, each)), _CORRECT_LINE)
 
 
 def _error(message: str, where: str, remedy: str) -> PluginProblem:

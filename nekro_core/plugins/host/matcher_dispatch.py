@@ -1,8 +1,8 @@
-"""Gives events to NoneBot's matchers, and tells which events a matcher keeps from the bot.
+"""Gives events to NoneBot's matchers, and says which events a matcher has blocked.
 
-In NoneBot a matcher with ``block=True`` keeps an event that it handles from all matchers of lower
-priority. The bot's commands, hooks and agent are treated as if they were a matcher of the lowest
-priority: they do not handle a message that was blocked. It is still stored.
+If a matcher with ``block=True`` handles an event, NoneBot does not give the event to matchers of
+lower priority. The bot's commands, hooks and agent are treated as a matcher of the lowest priority:
+they do not handle a message that was blocked. The bot still stores the message.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,21 +14,22 @@ from loguru import logger
 from nonebot.matcher import Matcher, matchers
 
 DECISION_S = 2.0
-"""How long a message waits for its matchers. A matcher with ``block=True`` decides when it begins
-to run. Only slow rules, and slow matchers before it that do not block, take longer."""
+"""How many seconds a message waits for the decision. It is made when a matcher with ``block=True``
+begins to run, otherwise when all matchers have ended. So it takes longer only if there are slow
+rules, or slow matchers that do not block."""
 
 
 class MatcherDecision:
-    """Whether a matcher keeps one event from the bot."""
+    """The decision whether a matcher has blocked one event, so that the bot must not answer it."""
 
     def __init__(self) -> None:
         self._known = anyio.Event()
         self._blocked = False
         self.in_propagation = False
-        """Whether NoneBot gives the event to matchers now."""
+        """Whether NoneBot is giving the event to matchers now."""
 
     def make(self, *, blocked: bool) -> None:
-        """Decide, unless it is decided already.
+        """Make the decision, unless it has already been made.
 
         Args:
             blocked: Whether the bot must not answer the event.
@@ -38,16 +39,16 @@ class MatcherDecision:
             self._known.set()
 
     async def blocked(self) -> bool:
-        """Wait until it is decided, for at most `DECISION_S` seconds.
+        """Wait for the decision, at most `DECISION_S` seconds.
 
         Returns:
-            True if the bot must not answer the event. False if nothing blocks it, or if that is
-            not known in time.
+            True if the bot must not answer the event. False if no matcher blocks the event, or if
+            the decision was not made in time.
         """
         with anyio.move_on_after(DECISION_S) as wait:
             await self._known.wait()
         if wait.cancelled_caught:
-            logger.warning("NoneBot's matchers took over {:g} s: the bot goes on", DECISION_S)
+            logger.warning("NoneBot's matchers took over {:g} s: the bot stops waiting", DECISION_S)
         return self._blocked
 
 
@@ -67,9 +68,10 @@ async def dispatch_event(decision: MatcherDecision, handle: Callable[[], Awaitab
     """Give an event to NoneBot's matchers.
 
     Args:
-        decision: Is made when a matcher blocks the event, and at the end.
-        handle: Calls ``handle_event`` of the bot with the event. Its errors are logged: they are
-            the matchers' own.
+        decision: The decision about this event. It is made when a matcher blocks the event, and at
+            the end at the latest.
+        handle: Calls ``handle_event`` of the NoneBot bot with the event. Its errors are logged and
+            not raised, because they are errors of matchers.
     """
     _watch_nonebot()
     token = _decision.set(decision)
@@ -79,14 +81,16 @@ async def dispatch_event(decision: MatcherDecision, handle: Callable[[], Awaitab
         logger.exception("a NoneBot matcher failed")
     finally:
         _decision.reset(token)
-        # An event that a preprocessor ignores reaches no matcher, and ends without `_on_end`.
+        # If a preprocessor ignores the event, no matcher gets it and `_on_end` is not called. The
+        # bot must not answer such an event.
         decision.make(blocked=decision.in_propagation)
 
 
 @cache
 def _watch_nonebot() -> None:
-    """Have NoneBot report how it handles an event, once per process: it keeps these functions for
-    as long as it lives, and they do nothing for events that were not dispatched here."""
+    """Register functions with which NoneBot reports how it handles an event. This is done once per
+    process, because NoneBot never removes such functions. They do nothing for events that
+    `dispatch_event` did not dispatch."""
     from nonebot import message  # noqa: PLC0415 - takes 10 ms, and most bots have no matchers
 
     message.event_preprocessor(_on_begin)

@@ -28,6 +28,7 @@ from nekro_core.plugins.host.kinds import (
     Registrars,
 )
 from nekro_core.plugins.host.lifecycle import PluginLifecycle
+from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
 from nekro_core.plugins.host.loader import (
     DiscoveredPlugin,
@@ -44,8 +45,6 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
 """How many problems are remembered, so that each is logged once. Each reload may find new ones."""
-LOCAL_FOLDER = "plugins"
-"""The folder below the data folder where the operator puts plugins."""
 
 
 class PluginRegistry(ActivePlugins):

@@ -22,7 +22,8 @@ class _Chosen(msgspec.Struct, frozen=True):
 
 
 class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin in the list that the bot wrote. ``problems`` are whole sentences."""
+    """A plugin in the list that the bot wrote. ``problems`` are whole sentences. ``author`` is as
+    the plugin writes it, and may have characters that the key cannot have."""
 
     item: str
     key: str
@@ -31,6 +32,7 @@ class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[str]
     problems: list[str]
     addresses: list[str] = []
+    author: str = ""
 
 
 class PluginSwitches:
@@ -97,6 +99,7 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
             key=info.key,
             version=info.version,
             state=info.state.value,
+            author=info.author,
             tools=[tool.name for tool in info.tools],
             addresses=list(info.addresses) if info.state is PluginState.LOADED else [],
             problems=[f"{problem.severity.value}: {problem}" for problem in info.problems],

@@ -10,6 +10,7 @@ from loguru import logger
 from nekro_core.plugins.authoring.call import call_scope
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import LoopBlocked, is_cancellation
+from nekro_core.plugins.host.raised_text import raised_text
 from nekro_core.system.sync_bridge import run_bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
 from nekro_core.tools.outcome import (
@@ -59,11 +60,19 @@ async def call_tool(
 
 def _broken(tool: Tool, error: BaseException) -> ToolCallFailed:
     logger.opt(exception=error).error("{} ({}) failed", tool.name, tool.where)
-    text = " ".join(
-        (str(error) if isinstance(error, LoopBlocked) else public_error_text(error)).split()
-    )
+    text = " ".join(_shown(tool, error).split())
     told = f": {text}" if text else "; the operator finds the details in the log"
     return ToolCallFailed(_bounded(f"{tool.name} failed with {type(error).__name__}{told}"))
+
+
+def _shown(tool: Tool, error: BaseException) -> str:
+    """Get the part of an error's text that code in a box or a model may read."""
+    if isinstance(error, LoopBlocked):
+        return str(error)
+    try:
+        return public_error_text(error) or raised_text(error, tool.own_files)
+    except Exception:  # noqa: BLE001 - the ``__str__`` of a plugin's own class
+        return ""
 
 
 def _bounded(text: str) -> str:

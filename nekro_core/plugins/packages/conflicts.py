@@ -11,7 +11,13 @@ from nekro_core.plugins.packages.requirements import PluginRequirement
 
 _CAUSE = re.compile(r"The conflict is caused by:\n(?P<lines>(?:\s{2,}.*\n?)+)")
 _NONE = re.compile(r"No matching distribution found for (?P<wanted>[^\n(]+)")
-_LAST_LINES = 3
+_NETWORK = re.compile(
+    r"NewConnectionError|NameResolutionError|Temporary failure in name resolution|ProxyError"
+    r"|ConnectTimeout|ReadTimeout|Connection refused|Network is unreachable|SSLError|Max retries"
+    r"|CERTIFICATE_VERIFY_FAILED|Could not fetch URL"
+)
+_LONGEST = 300
+"""Characters of pip's own words."""
 
 
 def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
@@ -24,26 +30,61 @@ def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str
         and not need.requirement.specifier.contains(own[name], prereleases=True)
     ]
     remedy = "the bot's packages stay as they are: ask the plugin's author for a version that fits"
-    return f"{'; '.join(clashes)} ({remedy})" if clashes else ""
+    return _told(needs, "; ".join(clashes), remedy) if clashes else ""
 
 
 def explain_failure(
     error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
 ) -> str:
-    """Turn pip's error into a sentence that names the plugins."""
+    """Turn pip's error into three lines: for whom packages were wanted, why there are none, and
+    what to do."""
+    return _told(needs, *_reason(error, needs, builds=builds))
+
+
+def _told(needs: Sequence[PluginRequirement], reason: str, remedy: str) -> str:
+    who = ", ".join(dict.fromkeys(need.plugin for need in needs))
+    return f"the packages for {who} cannot be installed:\n{reason}\n{remedy}"
+
+
+def _reason(
+    error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
+) -> tuple[str, str]:
+    """Why pip failed, and what to do."""
     if isinstance(error, TimeoutError):
-        return f"{error}; set NEKRO_PLUGIN__PACKAGES_S if the network is slow"
+        return str(error), "set NEKRO_PLUGIN__PACKAGES_S if the network is slow, and try again"
     if "No module named pip" in error.said:
-        return "this Python has no pip to get packages with: run python -m ensurepip once"
+        return "this Python has no pip to get packages with", "run python -m ensurepip once"
     if cause := _CAUSE.search(error.said):
-        return "; ".join([*_sides(cause["lines"].splitlines(), needs)])
+        remedy = "remove one of the plugins, or ask its author for versions that fit the others"
+        return "; ".join([*_sides(cause["lines"].splitlines(), needs)]), remedy
+    if found := _NETWORK.search(error.said):
+        line = next(line for line in error.said.splitlines() if found[0] in line)
+        return _short(line), (
+            "the package index cannot be reached: set HTTPS_PROXY, or another index with "
+            "NEKRO_PLUGIN__PACKAGE_INDEX"
+        )
     if missing := _NONE.search(error.said):
         wanted = missing["wanted"].strip()
         who = _who(wanted, needs) or f"{wanted} is needed"
         wheel = "" if builds else " as a wheel (building is off: NEKRO_PLUGIN__BUILD_PACKAGES)"
-        return f"{who}, and the package index has nothing that fits{wheel}"
-    told = [line for line in error.said.splitlines() if line.strip()][-_LAST_LINES:]
-    return f"{'; '.join(map(str, needs))}: pip failed: {' / '.join(told)}"
+        remedy = "correct its name, or ask the plugin's author for a version that this Python has"
+        if not builds:
+            remedy += "; if you trust its authors, allow building"
+        return f"{who}, and the package index has nothing that fits{wheel}", remedy
+    if "No space left on device" in error.said:
+        return "the disk is full", "make room for the data folder, and try again"
+    told = [line for line in error.said.splitlines() if line.strip()]
+    errors = [line for line in told if line.startswith("ERROR:")] or told[-1:]
+    wanted = "; ".join(map(str, needs))
+    return (
+        _short(f"{wanted}: pip failed: {' / '.join(errors)}"),
+        "try it with pip in an environment of its own; what it says there is for its authors",
+    )
+
+
+def _short(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _sides(lines: Sequence[str], needs: Sequence[PluginRequirement]) -> Iterator[str]:

@@ -4,17 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.conflicts import conflicts_with_bot, explain_failure
 from nekro_core.plugins.packages.errors import PackagesRefused
-from nekro_core.plugins.packages.pip import (
-    PinnedPackage,
-    PipFailed,
-    bot_versions,
-    install_into,
-    resolve,
-)
+from nekro_core.plugins.packages.own_environment import bot_meets, bot_versions
+from nekro_core.plugins.packages.pip import PinnedPackage, Pip, PipFailed
 from nekro_core.plugins.packages.requirements import PluginRequirement
 
 
@@ -23,9 +17,8 @@ def install_packages(
     every: Mapping[str, Sequence[str]],
     held: Mapping[str, str],
     *,
-    index: str,
+    pip: Pip,
     builds: bool,
-    limit_s: float,
 ) -> list[PinnedPackage]:
     """Install the packages that plugins need into the new folder ``target``. ``held`` are the
     installed packages. If these are exactly the needed ones, nothing is installed.
@@ -36,20 +29,15 @@ def install_packages(
     needs = [
         PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts
     ]
-    own = bot_versions()
-    if clash := conflicts_with_bot(needs, own):
+    if clash := conflicts_with_bot(needs, bot_versions()):
         raise PackagesRefused(clash)
-    # No requirement conflicts with the bot's packages. If the bot meets all of them, stop here.
-    if all(
-        canonicalize_name(need.requirement.name) in own and not need.requirement.extras
-        for need in needs
-    ):
+    if all(bot_meets(need.requirement) for need in needs):
         return []
     try:
         texts = dict.fromkeys(str(need.requirement) for need in needs)
-        pinned = resolve(texts, index=index, builds=builds, limit_s=limit_s)
+        pinned = pip.resolve(texts)
         if {each.name: each.version for each in pinned} != held:
-            install_into(pinned, target, index=index, builds=builds, limit_s=limit_s)
+            pip.install_into(pinned, target)
     except (PipFailed, TimeoutError) as error:
         raise PackagesRefused(explain_failure(error, needs, builds=builds)) from None
     return pinned

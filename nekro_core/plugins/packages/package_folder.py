@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # these imports take 50 ms, and most bots do not need them
 FOLDER = "plugin_packages"
 """The name of the folder below the data folder."""
 _NOTE = "shelf.json"
+_PYTHON_PATH = "PYTHONPATH"
+_PIP = "newer-pip"
+"""Holds a pip of its own, if that of the bot's environment is missing or too old."""
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -88,13 +91,12 @@ class PackageFolder:
         return self._note().held
 
     def has(self, wanted: "Requirement") -> bool:
-        """Whether the bot's packages or this folder meet a requirement."""
-        from importlib import metadata  # noqa: PLC0415 - as above
+        """Whether the bot or this folder has a package that meets a requirement."""
+        from nekro_core.plugins.packages import own_environment  # noqa: PLC0415 - as above
 
-        try:
-            version = metadata.version(wanted.name)
-        except metadata.PackageNotFoundError:
-            version = self.held.get(_canonical(wanted.name), "")
+        if own_environment.bot_version(wanted.name):
+            return own_environment.bot_meets(wanted)
+        version = self.held.get(_canonical(wanted.name), "")
         return bool(version) and wanted.specifier.contains(version, prereleases=True)
 
     def ensure(
@@ -130,6 +132,15 @@ class PackageFolder:
         `PackagesRefused`."""
         self.ensure(plugin, ())
 
+    def lend_to(self, data_dir: Path) -> None:
+        """Let the bot of another, empty data folder use these packages. What it adds is its own.
+        Raises `PackagesRefused` and `OSError`."""
+        note, other = self._note(), data_dir.absolute() / FOLDER
+        other.mkdir(parents=True)
+        if note.number:
+            (other / str(note.number)).symlink_to(self._folder / str(note.number))
+            write_whole(other / _NOTE, msgspec.json.encode(note))
+
     @contextmanager
     def on_path(self) -> Iterator[None]:
         """While the block is open, have the packages on ``sys.path``, after the bot's own. Only the
@@ -145,6 +156,7 @@ class PackageFolder:
         finally:
             if self._on_path in sys.path:
                 sys.path.remove(self._on_path)
+            _show_to_programs(self._on_path, "")
             self._on_path = ""
 
     def refresh(self) -> tuple[StalePackage, ...]:
@@ -158,6 +170,7 @@ class PackageFolder:
                 sys.path.remove(self._on_path)
             if now:
                 sys.path.append(now)
+            _show_to_programs(self._on_path, now)
             self._on_path = now
             importlib.invalidate_caches()
         self._needing = frozenset(note.needs)
@@ -195,18 +208,18 @@ class PackageFolder:
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
         from nekro_core.plugins.packages.install import install_packages  # noqa: PLC0415 - as above
+        from nekro_core.plugins.packages.pip import Pip  # noqa: PLC0415 - as above
 
         number = max([note.number, *self._numbers()]) + 1
         target = self._folder / str(number)
         try:
-            pinned = install_packages(
-                target,
-                every,
-                note.held,
+            pip = Pip(
+                self._folder / _PIP,
                 index=self._index,
                 builds=self._builds,
                 limit_s=self._limit_s,
             )
+            pinned = install_packages(target, every, note.held, pip=pip, builds=self._builds)
         except PackagesRefused:
             shutil.rmtree(target, ignore_errors=True)
             raise
@@ -272,3 +285,15 @@ def _modules_of(info: Path) -> set[str]:
         return set()
     first = {line.partition(",")[0].partition("/")[0] for line in lines}
     return {name.removesuffix(".py") for name in first if not name.endswith(".dist-info")}
+
+
+def _show_to_programs(before: str, now: str) -> None:
+    """Let Python programs that plugins start find the packages of the folder ``now``, and no longer
+    those of ``before``. A pip that a plugin runs for one of its packages then has nothing to do,
+    and so leaves the bot's environment alone."""
+    parts = [each for each in os.environ.get(_PYTHON_PATH, "").split(os.pathsep) if each]
+    parts = [each for each in parts if each != before] + ([now] if now else [])
+    if parts:
+        os.environ[_PYTHON_PATH] = os.pathsep.join(parts)
+    else:
+        os.environ.pop(_PYTHON_PATH, None)

@@ -1,22 +1,32 @@
 """Runs pip as a child process: first to resolve versions, then to install exactly these."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
+from nekro_core.plugins.packages.own_environment import bot_versions, own_environment
 from nekro_core.system.errors import NekroError
 
-_BASE = (
-    sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--no-color",
-)  # fmt: skip
+_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
+NEW_ENOUGH = "25.1"
+"""From this version on, pip resolves what older ones give up after long. Its changelog: "Update
+resolvelib to 1.1.0"."""
+_TOO_OLD = re.compile(
+    r"No module named pip|no such option: --(dry-run|report)|resolution-too-deep|ResolutionTooDeep"
+    r"|^Traceback \(most recent call last\)",
+    re.MULTILINE,
+)
+"""What a pip says that is not there or too old. A pip that breaks may be mended in a newer one."""
 _OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
 
 
@@ -39,77 +49,123 @@ class PinnedPackage:
     digest: str
 
 
-def bot_versions() -> dict[str, str]:
-    """Get the versions of the packages in the bot's environment, by canonical name."""
-    found: dict[str, str] = {}
-    for each in distributions(path=_own_path()):
-        if each.metadata and each.metadata["Name"]:
-            found.setdefault(canonicalize_name(each.metadata["Name"]), each.version)
-    return found
+class Pip:
+    """Runs pip: the one of the bot's environment, or a newer one, which `run` puts into the folder
+    ``home`` when the first one cannot do the work. ``index`` is the address of a package index;
+    empty uses pip's own configuration. ``limit_s`` bounds each run. All methods block, and raise
+    `PipFailed` and `TimeoutError`."""
 
+    def __init__(self, home: Path, *, index: str, builds: bool, limit_s: float) -> None:
+        self._home = home
+        self._source = ["--index-url", index] if index else []
+        self._how = [] if builds else ["--only-binary", ":all:"]
+        self._limit_s = limit_s
 
-def _own_path() -> list[str]:
-    """Get ``sys.path`` without the folder of plugins' packages."""
-    return [part for part in sys.path if "plugin_packages" not in Path(part).parts]
-
-
-def resolve(
-    requirements: Iterable[str], *, index: str, builds: bool, limit_s: float
-) -> list[PinnedPackage]:
-    """Find the packages that meet all requirements. The bot's own packages keep their versions.
-    Nothing is installed. Blocks. Raises `PipFailed` and `TimeoutError`."""
-    with tempfile.TemporaryDirectory(prefix="nekro-packages-") as folder:
-        wanted, held = Path(folder) / "wanted.txt", Path(folder) / "held.txt"
-        report = Path(folder) / "report.json"
-        wanted.write_text("\n".join(requirements))
-        held.write_text(
-            "\n".join(
-                f"{name}=={version}"
-                for name, version in bot_versions().items()
-                if name not in _OWN_COMMANDS and "+" not in version
+    def resolve(self, requirements: Iterable[str]) -> list[PinnedPackage]:
+        """Find the packages that meet all requirements together with the bot's own packages, which
+        keep their versions. Nothing is installed."""
+        with tempfile.TemporaryDirectory(prefix="nekro-packages-") as folder:
+            wanted, held = Path(folder) / "wanted.txt", Path(folder) / "held.txt"
+            report = Path(folder) / "report.json"
+            wanted.write_text("\n".join(requirements))
+            held.write_text(
+                "\n".join(
+                    f"{name}=={version}"
+                    for name, version in bot_versions().items()
+                    if name not in _OWN_COMMANDS and "+" not in version
+                )
             )
-        )
-        _run(
-            [
-                "install", "--dry-run", "--report", str(report), "--requirement",
-                str(wanted), "--constraint", str(held), *_source(index, builds=builds),
-            ],
-            limit_s,
-        )  # fmt: skip
-        found: dict[str, Any] = json.loads(report.read_text())
-    return [_pinned(each) for each in found["install"]]
-
-
-def install_into(
-    pinned: Sequence[PinnedPackage], target: Path, *, index: str, builds: bool, limit_s: float
-) -> None:
-    """Install resolved packages into a new folder. Blocks. Raises `PipFailed` and
-    `TimeoutError`."""
-    target.mkdir(parents=True)
-    if pinned:
-        wanted = target.with_suffix(".txt")
-        # Because of the hashes, pip installs exactly the files that it resolved.
-        wanted.write_text("\n".join(map(_line, pinned)))
-        try:
-            _run(
+            self.run(
                 [
-                    "install", "--quiet", "--no-deps", "--no-warn-conflicts", "--target",
-                    str(target), *_source(index, builds=builds), "--requirement", str(wanted),
-                ],
-                limit_s,
+                    "install", "--dry-run", "--report", str(report), "--requirement",
+                    str(wanted), "--constraint", str(held), *self._source, *self._how,
+                ]
             )  # fmt: skip
-        finally:
-            wanted.unlink()
+            found: dict[str, Any] = json.loads(report.read_text())
+        return [_pinned(each) for each in found["install"]]
+
+    def install_into(self, pinned: Sequence[PinnedPackage], target: Path) -> None:
+        """Install resolved packages into a new folder."""
+        target.mkdir(parents=True)
+        if pinned:
+            wanted = target.with_suffix(".txt")
+            # The digests make pip install exactly the files that it resolved.
+            wanted.write_text("\n".join(map(_line, pinned)))
+            try:
+                self.run(
+                    [
+                        "install", "--quiet", "--no-deps", "--no-warn-conflicts", "--target",
+                        str(target), *self._source, *self._how, "--requirement", str(wanted),
+                    ]
+                )  # fmt: skip
+            finally:
+                wanted.unlink()
+
+    def run(self, arguments: Sequence[str]) -> None:
+        """Run pip with arguments. If it is missing or too old, get a newer one and run that."""
+        brought = self._home / "pip"
+        if brought.is_dir():
+            return self._run([str(brought)], arguments)
+        try:
+            return self._run(["-m", "pip"], arguments)
+        except PipFailed as error:
+            if not _TOO_OLD.search(error.said):
+                raise
+            newer = self._bring()
+            if newer is None:
+                raise
+        return self._run([str(newer)], arguments)
+
+    def _bring(self) -> Path | None:
+        """Get a pip of `NEW_ENOUGH`; else the one that comes with Python. None if there is
+        none."""
+        shutil.rmtree(self._home, ignore_errors=True)
+        here = _bundled()
+        for pip in (["-m", "pip"], *([str(each)] for each in here)):
+            try:
+                self._run(
+                    pip,
+                    [
+                        "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target",
+                        str(self._home), *self._source, f"pip>={NEW_ENOUGH}",
+                    ],
+                )  # fmt: skip
+            except (PipFailed, TimeoutError):
+                shutil.rmtree(self._home, ignore_errors=True)
+            else:
+                return self._home / "pip"
+        return here[0] if here else None
+
+    def _run(self, pip: Sequence[str], arguments: Sequence[str]) -> None:
+        try:
+            done = subprocess.run(  # noqa: S603 - no shell, and requirements come in a file
+                [sys.executable, *pip, *_OPTIONS, *arguments],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=own_environment(),
+                timeout=self._limit_s,
+                text=True,
+                errors="replace",
+            )
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"pip took over {self._limit_s:g} s") from None
+        if done.returncode:
+            raise PipFailed(done.stdout)
+
+
+def _bundled() -> list[Path]:
+    """The pip that comes with Python, if this system has left it there: a file that Python runs."""
+    found = find_spec("ensurepip")
+    folders = (found.submodule_search_locations if found else None) or ()
+    wheels = [each for folder in folders for each in Path(folder, "_bundled").glob("pip-*.whl")]
+    return [each / "pip" for each in sorted(wheels)[-1:]]
 
 
 def _line(pinned: PinnedPackage) -> str:
     digest = f" --hash={pinned.digest.replace('=', ':', 1)}" if pinned.digest else ""
     return f"{pinned.name}=={pinned.version}{digest}"
-
-
-def _source(index: str, *, builds: bool) -> list[str]:
-    chosen = ["--index-url", index] if index else []
-    return chosen if builds else [*chosen, "--only-binary", ":all:"]
 
 
 def _pinned(entry: dict[str, Any]) -> PinnedPackage:
@@ -120,21 +176,3 @@ def _pinned(entry: dict[str, Any]) -> PinnedPackage:
         url=entry["download_info"]["url"],
         digest=archive.get("hash", ""),
     )
-
-
-def _run(arguments: Sequence[str], limit_s: float) -> None:
-    try:
-        done = subprocess.run(  # noqa: S603 - no shell; requirements are in a file
-            [*_BASE, *arguments],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit_s,
-            text=True,
-            errors="replace",
-        )
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"pip took over {limit_s:g} s") from None
-    if done.returncode:
-        raise PipFailed(done.stdout)

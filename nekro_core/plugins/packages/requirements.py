@@ -2,13 +2,15 @@
 
 import json
 import re
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.errors import InvalidRequirements
 
@@ -27,28 +29,58 @@ class PluginRequirement:
         return f"{self.plugin} needs {self.requirement}"
 
 
-def plugin_requirements(plugin: Path, name: str) -> tuple[PluginRequirement, ...]:
-    """Read the packages that a plugin's file or folder requires on this machine and Python.
+def plugin_requirements(
+    plugin: Path, name: str, *, provided: Collection[str] = ()
+) -> tuple[PluginRequirement, ...]:
+    """The packages that a plugin's file or folder requires on this machine and Python.
 
-    The places are ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``, the
+    They are read from ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``,
     inline script metadata of a single file, and the ``python_package`` dependencies of a
-    ``_manifest.json``. URLs, local paths and options of pip are refused. Raises
-    `InvalidRequirements`.
+    ``_manifest.json``. Addresses, local paths and options of pip are refused. ``provided`` are
+    canonical names of distributions that this framework stands for. They are left out, whatever
+    version is asked for, as are modules of Python's own library. Raises `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
-    parsed = [(where, _parsed(text, where)) for where, text in found]
+    parsed = [_parsed(text, where, provided) for where, text in found]
     fitting = {
-        str(each): each for _, each in parsed if each.marker is None or each.marker.evaluate()
+        str(each): each
+        for each in parsed
+        if canonicalize_name(each.name) not in provided
+        and not is_in_python(each.name)
+        and (each.marker is None or each.marker.evaluate())
     }
     return tuple(PluginRequirement(each, name) for each in fitting.values())
 
 
 def parse_requirement(text: str) -> Requirement:
     """Parse one requirement of a name and a version. Raises `InvalidRequirements`."""
-    return _parsed(text, "this")
+    return _parsed(text, "this", ())
 
 
-def _parsed(text: str, where: str) -> Requirement:
+def is_in_python(name: str) -> bool:
+    """Whether a package's name is that of Python or of a module in its own library. Authors list
+    these too, and packages of such names are copies for Python 2."""
+    return name.lower() == "python" or name.replace("-", "_") in sys.stdlib_module_names
+
+
+def poetry_names(plugin: Path) -> dict[str, str]:
+    """The names in ``[tool.poetry.dependencies]`` of a plugin's ``pyproject.toml``, by canonical
+    name.
+
+    They only say which distribution a module is from: published lists of this kind are seldom kept
+    up, because nothing reads them. Empty if there is no such table or the file cannot be read.
+    """
+    try:
+        table: Any = _toml(_text(plugin / "pyproject.toml"), "pyproject.toml")
+    except InvalidRequirements:
+        return {}
+    for part in ("tool", "poetry", "dependencies"):
+        table = table.get(part) if isinstance(table, dict) else None
+    names = table if isinstance(table, dict) else {}
+    return {canonicalize_name(name): name for name in names if canonicalize_name(name) != "python"}
+
+
+def _parsed(text: str, where: str, provided: Collection[str]) -> Requirement:
     try:
         wanted = Requirement(text)
     except InvalidRequirement as error:
@@ -57,7 +89,7 @@ def _parsed(text: str, where: str) -> Requirement:
             f"{where}: {text!r} is no requirement ({reason}); expected a name and a version, for "
             "example httpx>=0.27"
         ) from None
-    if wanted.url:
+    if wanted.url and canonicalize_name(wanted.name) not in provided:
         raise InvalidRequirements(
             f"{where}: {text!r} is an address; packages come by name from the package index"
         )

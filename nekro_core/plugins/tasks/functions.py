@@ -8,6 +8,7 @@ from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.tasks import (
     AsyncTaskHandle,
     AwaitableBool,
+    AwaitableInt,
     OnTerminal,
     TaskCtl,
     TaskOwner,
@@ -107,11 +108,11 @@ class TaskFunctions:
         """
         return self.runner().cancel(task_type, task_id)
 
-    def stop_all(self) -> int:
+    def stop_all(self) -> AwaitableInt:
         """See `TaskRunner.stop_all`.
 
         Returns:
-            How many tasks were cancelled.
+            How many tasks were cancelled. The result may be awaited.
         """
         return self.runner().stop_all()
 

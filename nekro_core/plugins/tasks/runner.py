@@ -17,6 +17,7 @@ from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.tasks import (
     AsyncTaskHandle,
     AwaitableBool,
+    AwaitableInt,
     NoteWriter,
     OnTerminal,
     TaskCtl,
@@ -99,8 +100,6 @@ class TaskRunner:
             raise TaskRefused(f"{plugin.key} has {MAX_RUNNING} tasks that run: no more at one time")
         handle = AsyncTaskHandle(task_id, chat_key, plugin, task_type=task_type, journal=journal)
         entry = self._running[key] = _Running(handle)
-        # If the task is cancelled before its first step, its ``finally`` does not run. In this
-        # case, the undo step removes the entry.
         forget = plugin.effects.add(f"task {task_id}", partial(_drop, self._running, key))
 
         async def run() -> None:
@@ -121,6 +120,16 @@ class TaskRunner:
 
         entry.task = plugin.tasks.start(run, name=f"{plugin.key}: {task_type} {task_id}")
         self._kept.began(plugin.key, task_type, task_id, chat_key)
+
+        def ended(_: object) -> None:
+            # If the task is cancelled before its first step, its ``finally`` does not run.
+            if self._running.get(key) is entry:
+                forget()
+                del self._running[key]
+                if handle.is_cancelled:
+                    self._kept.ended(task_type, task_id)
+
+        entry.task.add_done_callback(ended)
         return handle
 
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
@@ -183,13 +192,13 @@ class TaskRunner:
             entry.task.cancel()
         return AwaitableBool(True)
 
-    def stop_all(self) -> int:
+    def stop_all(self) -> AwaitableInt:
         """Cancel all tasks.
 
         Returns:
-            How many tasks were cancelled.
+            How many tasks were cancelled. The result may be awaited.
         """
-        return sum(self.cancel(*key) for key in [*self._running])
+        return AwaitableInt(sum(self.cancel(*key) for key in [*self._running]))
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
         """Get the handles of all running tasks.

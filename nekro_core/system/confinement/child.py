@@ -4,15 +4,18 @@ The kernel enforces the limits, so they hold even if an attacker controls the pr
 """
 
 import ctypes
-import os
 import resource
 import signal
-import struct
 import sys
 import sysconfig
-from contextlib import suppress
 
 from nekro_core.system.confinement.decoder_filter import install
+from nekro_core.system.confinement.landlock import (
+    EVERY_RIGHT,
+    READ_FILE,
+    READ_FOLDER,
+    take_rights,
+)
 
 MEMORY = 1024 * 1024 * 1024
 """The largest address space of a child in bytes. The libraries alone map 300 MB."""
@@ -22,15 +25,6 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_DUMPABLE = 4
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
-_LANDLOCK_CREATE_RULESET = 444
-_LANDLOCK_ADD_RULE = 445
-_LANDLOCK_RESTRICT_SELF = 446
-_LANDLOCK_RULE_PATH_BENEATH = 1
-_READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_LANDLOCK_CREATE_RULESET_VERSION = 1
-_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Maps a version of Landlock to the number of rights to files that it has. Each right is a bit."""
-_NEWEST_FILE_RIGHTS = 16
 _OWN_FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
 _SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 _MOST_FILES = 64
@@ -68,7 +62,7 @@ def confine_parent(*, memory: int, files_closed: bool = True) -> None:
         # empty.
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if files_closed:
-            _close_files(library)
+            _close_files()
 
 
 def die_with_parent() -> None:
@@ -92,26 +86,8 @@ def filter_calls() -> None:
         install(ctypes.CDLL(None, use_errno=True))
 
 
-def _close_files(library: ctypes.CDLL) -> None:
-    """With Landlock, give up all rights to files, except reading the libraries of Python and of the
-    system: some libraries load a part only when it is first used."""
-    version = library.syscall(
-        _LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
-    )
-    if version < 1:
-        return
-    rights = _FILE_RIGHTS.get(version, _NEWEST_FILE_RIGHTS)
-    ruled = ctypes.c_uint64((1 << rights) - 1)
-    rules = library.syscall(
-        _LANDLOCK_CREATE_RULESET, ctypes.byref(ruled), ctypes.c_size_t(ctypes.sizeof(ruled)), 0
-    )
-    if rules < 0:
-        return
-    for folder in {*map(sysconfig.get_path, _OWN_FOLDERS), *_SYSTEM_FOLDERS}:
-        with suppress(OSError):  # some systems lack some of the folders
-            place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
-            rule = struct.pack("=Qi", _READ_FILE | _READ_FOLDER, place)
-            library.syscall(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)
-            os.close(place)
-    library.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0)
-    os.close(rules)
+def _close_files() -> None:
+    """Give up all rights to files with Landlock, except reading Python's and the system's
+    libraries: libraries load parts of themselves when they are first used."""
+    folders = {*map(sysconfig.get_path, _OWN_FOLDERS), *_SYSTEM_FOLDERS}
+    take_rights(EVERY_RIGHT, [(folder, READ_FILE | READ_FOLDER) for folder in folders])

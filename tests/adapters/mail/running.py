@@ -27,8 +27,9 @@ _END = b"\r\n.\r\n"
 class Wire:
     """An SMTP proxy between the bot and Postfix.
 
-    ``manner`` is ``fair``, ``refuse`` (a recipient is refused), ``full`` (a recipient is refused
-    for now), ``silent`` (a mail gets no answer) or ``cut`` (a new connection is closed).
+    ``manner`` is ``fair`` (everything is forwarded), ``refuse`` (a recipient is refused), ``full``
+    (a recipient is refused for now), ``silent`` (a mail is not forwarded and gets no answer) or
+    ``cut`` (a new connection is closed).
     """
 
     def __init__(self, port: int) -> None:
@@ -124,7 +125,7 @@ async def running(folder: Path, box: dict[str, Any], host: MemoryHost | None = N
             with anyio.fail_after(30):
                 while await host.account_of("mail") is None:
                     await anyio.sleep(0.01)
-                # The adapter knows its place in the mailbox only when this file exists.
+                # This file exists once the adapter has stored how far it has read the mailbox.
                 while not [*(folder / "mail").glob("*.json")]:
                     await anyio.sleep(0.01)
             yield Bot(host, adapter)

@@ -13,7 +13,7 @@ from tests.peers.mail import MailServer
 pytestmark = pytest.mark.long
 
 SILENCE_S = 1.0
-"""The adapter's timeout for a send that gets no answer. Other sends have 20 s."""
+"""The adapter's timeout in the test in which a send gets no answer. In other tests it is 20 s."""
 
 
 class Harness:
@@ -26,7 +26,7 @@ class Harness:
         self._said = 1
 
     async def begin(self) -> None:
-        """Start a thread. Only the first mail of a thread has its subject in the text."""
+        """Start a thread. The text of its first mail contains the subject. Later texts do not."""
         self._first = await self._server.send(self._them, self._us, "let us talk")
         (opening,) = await self._bot.host.received(1, limit_s=30)
         self.chat_key = opening.chat_key

@@ -1,4 +1,4 @@
-"""Erasing a person deletes the stored subjects of their mail threads, even without the adapter."""
+"""Erasing a person deletes the stored subjects of their mail threads; the adapter need not run."""
 
 from pathlib import Path
 

@@ -99,7 +99,7 @@ async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     second = (await office.answers(2))[1]
     assert second["References"].split() == [first, sent.message_id, again.message_id]
 
-    # A mail with another subject is another chat with the same person.
+    # A mail with another subject belongs to another chat with the same person.
     await office.write("Cake?", subject="Cake")
     other = (await office.heard(3))[2]
     assert other.chat_key != asked.chat_key
@@ -239,7 +239,7 @@ async def test_only_senders_that_the_mail_provider_verified_are_received(
 
 
 async def test_answers_go_only_to_the_author(office: Office) -> None:
-    """A person may write in somebody else's name, but must not choose who gets the answer."""
+    """The headers Reply-To and Cc of a mail cannot make the bot answer somebody else."""
     await office.write("secrets, please", Reply_To=office.bo, Cc=office.bo)
     (heard,) = await office.heard(1)
     assert (await office.bot.send(heard.chat_key, "here they are")).ok
@@ -274,7 +274,8 @@ async def test_mails_that_arrive_while_the_bot_is_stopped_are_received_at_its_st
     await server.received(us, 2)
     async with running(tmp_path, mailbox(server, us), host) as bot:
         await bot.host.until(lambda: "two" in host.accepted[-1].text, limit_s=30)
-    # A mail may be read twice if the bot ended at once; the inbox ignores the second time.
+    # If the bot ends just after it read a mail, it reads this mail again at its next start. The
+    # inbox ignores the repetition.
     assert len({message.message_id for message in host.accepted}) == 2
 
 

@@ -84,7 +84,8 @@ def test_a_mail_of_a_person_is_not_automatic(headers: dict[str, str]) -> None:
         ("mx.evil.test; dmarc=pass header.from=example.test", False),
         ("mx.example.test; dmarc=pass", False),
         ("mx.example.test (Ann's (own) host); dmarc=pass header.from=example.test", True),
-        # Texts that the sender chose (envelope address, signature) and that the provider quotes.
+        # The provider quotes texts that the sender chose (envelope address, signature). They must
+        # not count as the provider's own words.
         ('mx.example.test; dmarc=fail; spf=pass smtp.mailfrom="x; dmarc=pass "@evil.test', False),
         ('mx.example.test; spf=pass smtp.mailfrom="x; dkim=pass header.d=example.test "@e', False),
         ('mx.example.test; dkim=pass header.d=evil.test header.i="header.d=example.test"', False),

@@ -108,8 +108,8 @@ async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
 
 
 async def test_received_media_are_stored(scene: Scene) -> None:
-    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the other
-    one, which answers 404 on a current Synapse."""
+    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the one
+    without a token, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
     picture = {"msgtype": "m.image", "body": "dot.png", "url": mxc}
@@ -197,7 +197,7 @@ async def test_a_thread_is_a_separate_chat(scene: Scene) -> None:
     first, second, third = await host.received(3)
     assert first.chat_key == key_of(scene.room)
     assert second.chat_key == third.chat_key == key_of(scene.room, thread=root)
-    # The first message of a thread gets a reply to the thread's root. Later ones get none.
+    # The first message of a thread has a `Reply` to the thread's root. Later messages have none.
     assert second.segments[0] == Reply(root, lin.user_id, "shall we talk about trees?")
     assert third.segments == (Text("then elms"),)
 
@@ -309,9 +309,11 @@ async def test_two_of_the_bots_accounts_in_one_room_have_separate_chats(
 # ---- outages and restarts
 
 
-async def test_an_old_time_stamp_alone_does_not_make_a_message_history(scene: Scene) -> None:
-    """A server's clock may be an hour slow. Its people must still get an answer. A message of the
-    same age that arrives after an outage counts as history."""
+async def test_a_message_is_not_treated_as_history_only_because_its_time_stamp_is_old(
+    scene: Scene,
+) -> None:
+    """A server's clock may be an hour slow, and people there must still get an answer. A message
+    with an equally old time stamp that arrives after an outage counts as history."""
     hour_ms = 3_600_000
 
     def aged(answer: Any) -> Any:
@@ -374,7 +376,7 @@ async def test_a_gap_longer_than_one_sync_is_filled_after_a_restart(
     assert len(set(ids)) == len(once)
 
 
-async def test_if_the_server_refuses_a_gap_later_messages_are_still_received(
+async def test_if_the_server_refuses_to_fill_a_gap_later_messages_are_received(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account = await people(server, "lin", "bot")
@@ -464,7 +466,7 @@ async def test_the_servers_answer_decides_the_state_of_a_send(
     assert (await scene.bot.send(scene.room, "and now?")).ok
 
 
-async def test_a_send_waits_out_a_short_rate_limit(scene: Scene) -> None:
+async def test_a_send_waits_until_a_short_rate_limit_ends(scene: Scene) -> None:
     busy = Refusal(429, {"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 100})
     answers = [busy, busy]
     scene.bot.proxy.rule = lambda _, path: answers.pop() if answers and "/send/" in path else None

@@ -41,7 +41,7 @@ PILL = '<a href="https://matrix.to/#/{0}">{1}</a>'
 
 
 class Lookups:
-    """Media and quotations without a server."""
+    """Answers the adapter's lookups of media and quotations without a server."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
         return Media(path=f"/{server}/{media_id}", name=name, mime=expect)
@@ -162,7 +162,7 @@ async def test_only_an_mxc_address_is_fetched(url: Any) -> None:
     assert image.media.problem
 
 
-async def test_other_messages_are_read() -> None:
+async def test_emotes_notices_places_and_unknown_types_are_read() -> None:
     assert await read({"msgtype": "m.emote", "body": "waves"}) == (Text("* waves"),)
     assert await read({"msgtype": "m.notice", "body": "beep"}) == (Text("beep"),)
     (place,) = await read({"msgtype": "m.location", "body": "home", "geo_uri": "geo:1,2"})

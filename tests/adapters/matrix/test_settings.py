@@ -76,7 +76,7 @@ async def test_the_checkpoint_waits_for_every_earlier_message(tmp_path: Path) ->
     assert not path.exists()
 
 
-def test_an_unreadable_checkpoint_starts_with_new_messages(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "bot.json"
     for text in ("", "{", "[]", '{"since": 7}'):
         path.write_text(text)

@@ -108,7 +108,7 @@ async def test_media_are_written(tmp_path: Path) -> None:
     assert captioned["m.mentions"] == {"user_ids": ["@lin:home"]}
 
 
-async def test_a_delivery_that_fits_no_event_is_refused(tmp_path: Path) -> None:
+async def test_a_delivery_that_cannot_become_one_event_is_refused(tmp_path: Path) -> None:
     one = medium(tmp_path, "one.png")
     for segments in (
         (),
@@ -127,7 +127,7 @@ async def test_a_delivery_that_fits_no_event_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("character", ["文", "🎉", "&", '"', "\n", "é"])
 async def test_the_longest_text_fits_into_an_event(character: str) -> None:
-    """With a mention an event has the text twice. The rest of an event takes about 1,500 bytes."""
+    """An event with a mention contains the text twice. 1,500 bytes must stay free for its rest."""
     content = await written(Mention("@lin:home"), Text(character * TEXT_LENGTH))
     canonical = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(canonical) < EVENT_BYTES - 1500

@@ -80,7 +80,7 @@ async def test_without_a_history_the_outcome_stays_unknown(tmp_path: Path) -> No
         assert receipt.state is DeliveryState.UNKNOWN
 
 
-async def test_a_message_is_found_before_many_newer_ones(tmp_path: Path) -> None:
+async def test_a_message_is_found_although_many_newer_ones_follow_it(tmp_path: Path) -> None:
     async with running(tmp_path, api_timeout=0.4) as bot, bot.peer() as peer:
         await peer.wait_connected()
         await bot.hear_from()

@@ -4,7 +4,7 @@ from tests.adapters.onebot_v11.running import Bot
 from tests.peers.onebot_v11 import Failed, OneBotPeer
 
 
-async def test_a_group_is_asked_for_its_name_once(bot: Bot, peer: OneBotPeer) -> None:
+async def test_the_name_of_a_group_is_requested_once(bot: Bot, peer: OneBotPeer) -> None:
     for _ in range(2):
         await peer.say_in_group(30003, 10001, "hello")
         assert (await bot.host.next_message()).chat_name == "group 30003"
@@ -18,7 +18,9 @@ async def test_a_group_is_asked_for_its_name_once(bot: Bot, peer: OneBotPeer) ->
     ]
 
 
-async def test_a_name_in_the_event_needs_no_question(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_group_name_that_is_in_the_event_is_not_requested(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     event = peer.account.message(("group", "30003"), 10001, "hello")
     await peer.emit({**event, "group_name": "茶馆"})
     assert (await bot.host.next_message()).chat_name == "茶馆"
@@ -29,7 +31,9 @@ async def test_a_name_in_the_event_needs_no_question(bot: Bot, peer: OneBotPeer)
     assert "get_group_info" not in {call.action for call in peer.calls}
 
 
-async def test_a_group_that_cannot_be_asked_has_no_name(bot: Bot, peer: OneBotPeer) -> None:
+async def test_if_the_request_for_its_name_fails_a_group_has_no_name(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     peer.answer("get_group_info", Failed())
     for _ in range(2):
         await peer.say_in_group(30003, 10001, "hello")

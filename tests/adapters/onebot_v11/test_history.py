@@ -35,7 +35,7 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
         )
 
     there = [m for m in bot.host.accepted if m.chat_key == GROUP]
-    # Messages of the newest second are fetched again. The inbox ignores those with known ids.
+    # Messages of the newest stored second are fetched again. The inbox ignores known ids.
     once = list(dict.fromkeys(m.text for m in there))
     assert once == ["before", "missed 0", "missed 1", "missed 2", "after"]
     late = said_in(bot, "missed 0", "missed 1", "missed 2")
@@ -48,7 +48,7 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
 
 
 async def test_new_messages_wait_until_an_interrupted_history_is_fetched(bot: Bot) -> None:
-    """If the new message were stored before the missed ones, later starts would miss the gap."""
+    """If the new message were stored before the missed ones, no later start would fetch those."""
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -99,8 +99,9 @@ async def test_the_history_of_a_new_account_begins_a_minute_before_its_connectio
     assert not said_in(bot, "long ago")
 
 
-async def test_a_message_in_the_history_that_also_arrives_live_is_new(bot: Bot) -> None:
-    """The history has the message too and is read first. The command must still be run."""
+async def test_a_message_that_arrives_live_and_in_the_history_counts_as_new(bot: Bot) -> None:
+    """The history contains the message too and is read first. Neither copy may count as history,
+    because the bot runs no command from the history."""
     peer = bot.peer()
     await peer.say_in_group(30003, 10001, "before", at_time=time.time() - 5)
     peer.answer("get_recent_contact", Late(0.3))
@@ -166,7 +167,7 @@ async def test_with_both_directions_an_account_uses_the_reverse_connection(tmp_p
     ):
         await forward.wait_connected()
         await bot.hear_from()
-        async with bot.peer() as reverse:  # the newer connection replaces the other
+        async with bot.peer() as reverse:  # the newer connection replaces the older one
             await reverse.wait_connected()
             await forward.wait_disconnected()
             await forward.wait_connected()  # the bot connects and closes again

@@ -31,7 +31,7 @@ async def test_a_large_file_is_sent_in_pieces(bot: Bot, peer: OneBotPeer, large:
     upload = peer.calls[-1]
     assert (upload.action, upload.params["name"]) == ("upload_group_file", "holiday.mp4")
     assert peer.account.placed[upload.params["file"]] == Path(large.path).read_bytes()
-    # The name that a person chose must not become part of a path on the other machine.
+    # A name that a person chose must not become part of a path on the implementation's machine.
     assert "holiday" not in upload.params["file"]
 
 
@@ -59,7 +59,9 @@ async def test_an_implementation_that_takes_no_pieces_gets_a_link(
         assert (await client.get(link)).content == Path(large.path).read_bytes()
 
 
-async def test_if_neither_works_the_reason_names_the_setting(tmp_path: Path, large: Media) -> None:
+async def test_if_neither_pieces_nor_a_link_work_the_reason_names_the_setting(
+    tmp_path: Path, large: Media
+) -> None:
     async with bot_with_peer(tmp_path, "forward") as (bot, peer):
         peer.account.takes_pieces = False
         receipt = await bot.send(GROUP, File(large))

@@ -1,4 +1,4 @@
-"""A media server that does not answer delays only the messages of its chat, and those only once."""
+"""A media server that does not answer delays only the chat that needs its files, and only once."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -246,7 +246,9 @@ async def test_no_answer_is_an_unknown_outcome(tmp_path: Path) -> None:
         assert len(peer.sends) == 3  # no send was repeated
 
 
-async def test_the_answer_async_is_an_unknown_outcome(bot: Bot, peer: OneBotPeer) -> None:
+async def test_an_answer_with_the_status_async_is_an_unknown_outcome(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     peer.answer("send", Async())
     receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.UNKNOWN
@@ -364,7 +366,9 @@ async def test_a_new_connection_replaces_a_half_open_one(bot: Bot) -> None:
     assert "replaced" in receipts[0].reason
 
 
-async def test_a_connection_with_a_wrong_token_replaces_none(bot: Bot, peer: OneBotPeer) -> None:
+async def test_a_connection_with_a_wrong_token_replaces_no_other_connection(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     async with bot.peer(token="guess", reconnect_s=None) as stranger:
         await stranger.until(lambda: bool(stranger.refusals))
     assert (await bot.send(GROUP, "hello")).ok
@@ -395,7 +399,7 @@ async def test_two_accounts_in_one_group_have_separate_chats(bot: Bot, peer: One
         assert (await bot.send(other, "from the second")).ok
         assert (await second.next_send()).text == "from the second"
         assert await bot.adapter.own_accounts(GROUP) == {"20002", "20009"}
-        # One account receives the other's message. It is stored as a message of our own account.
+        # The second account receives a message whose sender is the first account.
         await second.say_in_group(30003, 20002, "said by the first")
         assert (await bot.host.received(3))[-1].sender.user_id == "20002"
     while (await bot.send(other, "x")).state is not DeliveryState.PENDING:

@@ -153,7 +153,7 @@ async def bench(
     lines: Sequence[Record] = (),
     **settings: Any,
 ) -> AsyncIterator[Bench]:
-    """Start a platform's adapter with these settings. The host already stores ``lines``."""
+    """Start a platform's adapter with these settings. The records ``lines`` are already stored."""
     driver = Recorder(**settings)
     driver.socket = socket
     if answer is not None:

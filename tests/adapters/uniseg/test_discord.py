@@ -94,7 +94,9 @@ async def test_attachments_keep_their_addresses_and_kinds(discord: Discord) -> N
     assert discord.bench.host.media.asked == [each["url"] for each in found]
 
 
-async def test_two_pictures_of_one_name_are_both_sent(discord: Discord, tmp_path: Path) -> None:
+async def test_two_pictures_with_the_same_name_are_both_sent(
+    discord: Discord, tmp_path: Path
+) -> None:
     await discord.say("hello")
     pictures = []
     for number in (1, 2):

@@ -88,7 +88,7 @@ async def test_after_a_restart_an_answer_names_the_last_message(
             assert bool(qq.sent.get("msg_id")) is named
             if named:
                 assert qq.sent["msg_id"] == "p-1"
-                # QQ drops an answer whose number it has seen, because it takes it for a repetition.
+                # QQ takes an answer with a number that it has seen for a repetition, and drops it.
                 assert qq.sent["msg_seq"] > max(numbers)
                 assert (await made.send(GROUP, "and more")).ok
                 assert qq.sent["msg_seq"] > max(numbers) + 1

@@ -81,7 +81,10 @@ async def running(folder: Path, peer: SatoriPeer) -> AsyncIterator[Bot]:
 async def strange_server(
     behave: Callable[[ServerConnection], Awaitable[None]],
 ) -> AsyncIterator[tuple[dict[str, Any], list[Any]]]:
-    """Run a server that behaves as given. Yields its settings and each connection's first frame."""
+    """Run a server that reads the first frame of each connection and then calls ``behave``.
+
+    Yields the settings for the adapter, and the list of the first frames.
+    """
     identified: list[Any] = []
 
     async def serve_one(wire: ServerConnection) -> None:

@@ -25,6 +25,6 @@ def test_settings_of_onebot_v11_are_not_decoded(monkeypatch: pytest.MonkeyPatch)
     )
 
 
-def test_platforms_are_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_of_platforms_is_decoded_to_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEKRO_PLATFORMS", '["telegram", "mail"]')
     assert Settings(_env_file=None).nekro_platforms == ("telegram", "mail")

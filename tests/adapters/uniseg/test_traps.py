@@ -161,14 +161,14 @@ async def test_a_picture_that_cannot_be_fetched_has_a_problem(satori: Satori) ->
     assert image.media.problem or image.media.path
 
 
-async def test_messages_received_before_the_end_are_stored(satori: Satori) -> None:
+async def test_messages_received_before_the_adapter_closes_are_stored(satori: Satori) -> None:
     for number in range(20):
         await satori.say(f"line {number}", message_id=f"p{number}")
     await satori.bench.adapter.aclose()
     assert len(satori.bench.host.accepted) == 20
 
 
-async def test_after_a_failure_of_the_store_an_account_is_bound(tmp_path: Path) -> None:
+async def test_an_account_is_bound_although_the_store_failed_at_first(tmp_path: Path) -> None:
     async with bench(tmp_path, "satori", satori_clients=[]) as made:
         bind, failures = made.host.instance_of, [OSError("disk full")]
 

@@ -14,7 +14,8 @@ ROOM = ChatKey("web", ChatKind.GROUP, "lobby")
 
 
 class SendingAsTheOutbox:
-    """The adapter, and a stored record for each send, as the outbox makes it. People see these."""
+    """The adapter, which also stores a record for each send, as the outbox does. People see these
+    records."""
 
     def __init__(self, running: Web) -> None:
         self._web = running
@@ -77,7 +78,7 @@ class Harness:
         self.chat_key = replace(self.chat_key, kind=ChatKind.CHANNEL)
 
     async def go_silent(self) -> None:
-        """Does nothing: no server in between could fail to answer."""
+        """Does nothing: a send to the web chat asks no server that could fail to answer."""
 
     async def disconnect(self) -> None:
         await self._web.adapter.aclose()
@@ -91,4 +92,4 @@ class TestWeb(AdapterContract):
 
     async def test_no_answer_is_unknown(self, harness: AdapterHarness) -> None:
         """A send only reads the bot's own store, so no answer can be lost."""
-        await super().test_a_send_is_sent_once_people_can_see_it(harness)
+        await super().test_a_send_is_reported_as_sent_when_people_see_it(harness)

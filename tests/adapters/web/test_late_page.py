@@ -1,4 +1,4 @@
-"""The page is made for the first visitor, or some time after the start."""
+"""The page is made for the first visitor or, without a visitor, some time after the start."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

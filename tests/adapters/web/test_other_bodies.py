@@ -61,7 +61,10 @@ async def connected(client: httpx.AsyncClient) -> SocketStream:
 
 
 async def begun(client: httpx.AsyncClient, size: int, *, said: int = 0) -> SocketStream:
-    """A connection that has sent ``size`` bytes of a longer body."""
+    """A connection that has sent ``size`` bytes of a longer body.
+
+    Its header announces ``said`` bytes; with 0, one byte more than ``size``.
+    """
     stream = await connected(client)
     length = said or size + 1
     head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
@@ -123,7 +126,7 @@ async def test_a_client_with_too_many_wrong_tokens_receives_the_refusal() -> Non
 
 @pytest.mark.parametrize("more", [0, MOST_BYTES * 4])
 async def test_reading_a_refused_body_ends(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    """The server reads neither a body that stops nor one that continues without an end."""
+    """The server stops reading both a body that no longer arrives and one that does not end."""
     monkeypatch.setattr("adapters.web.body_limit.LINGER_S", 60 if more else 0.3)
     async with bot() as client, await begun(client, MOST_BYTES + 1, said=MOST_BYTES * 9) as stream:
         with anyio.fail_after(30):

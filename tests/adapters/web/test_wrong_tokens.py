@@ -206,9 +206,9 @@ def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
     "value", ['"' + "\\" * 60_000 + '"', '"' + '\\"' * 30_000 + '"', "=" * 60_000]
 )
 async def test_a_cookie_with_many_backslashes_is_parsed_quickly(chat: Web, value: str) -> None:
-    # The time that http.cookies takes grows with the square of the backslashes (CVE-2024-7592;
-    # Python 3.11.7 does, Debian's 3.11.2-6+deb12u6 and 3.12.6 do not). This cookie took 9.5 s, and
-    # all chats waited.
+    # In Python 3.11.7 the time that http.cookies takes grows with the square of the number of
+    # backslashes (CVE-2024-7592). Debian's 3.11.2-6+deb12u6 and 3.12.6 are repaired. This cookie
+    # took 9.5 s, and all chats waited.
     began = anyio.current_time()
     async with chat.stranger(Cookie=f"a={value}") as stranger:
         assert (await stranger.get("/api/v1/rooms")).status_code in {401, 431}
@@ -233,7 +233,7 @@ def test_the_sessions_cookie_is_found_among_others(header: str, found: str) -> N
     assert session_cookie(headers, "s") == found
 
 
-async def test_slow_forms_are_bounded_and_the_newest_is_read(chat: Web) -> None:
+async def test_too_many_slow_forms_end_the_oldest_ones_and_a_new_form_is_read(chat: Web) -> None:
     port = int(chat.url.rpartition(":")[2])
     slow = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken="
     async with AsyncExitStack() as stack:

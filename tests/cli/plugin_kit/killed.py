@@ -13,6 +13,7 @@ from pathlib import Path
 
 from loguru import logger
 
+from nekro_core.cli.plugin_kit.confined_check import CheckResult
 from nekro_core.cli.plugin_kit.install import Installer
 from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
 from nekro_core.cli.plugin_kit.sources import parse
@@ -27,7 +28,12 @@ DATA = {"d", "e", "f"}
 
 def installer(data: Path) -> Installer:
     return Installer(
-        data_dir=data, shelf=PackageFolder(data), ask=lambda _: True, say=lambda _: None
+        data_dir=data,
+        shelf=PackageFolder(data),
+        ask=lambda _: True,
+        say=lambda _: None,
+        # A check changes nothing of the data folder, and would be run a thousand times.
+        check=lambda _: CheckResult(status=0, report="", loaded=True),
     )
 
 
@@ -71,7 +77,7 @@ def killed_at(step: int, change: Callable[[], object]) -> bool:
 def look(data: Path, step: int, *, may_be_gone: bool) -> str:
     """Recover as the next start (odd steps) or command does; returns the plugin's text or ``gone``.
 
-    Asserts that the plugin is whole, or gone where it may be.
+    Asserts that the plugin is whole or, if ``may_be_gone``, gone.
     """
     if step % 2:
         recover_interrupted_move(data)

@@ -15,6 +15,7 @@ from nekro_core.cli.plugin_kit.files import FilesRefused
 from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
 from nekro_core.cli.plugin_kit.installed import InstallRecords
+from nekro_core.cli.plugin_kit.own_writes import changes_of_others
 from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
 from nekro_core.cli.plugin_kit.unpack import unpack
 from nekro_core.plugins.host.file_moves import NOTE_NAME, PluginMove, move_files
@@ -26,6 +27,7 @@ from nekro_core.plugins.packages import (
 )
 from nekro_core.plugins.packages.requirements import PluginRequirement, parse_requirement
 from nekro_core.store import DataFolderLock
+from tests.compat.maibot.plant import plant
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import World, plugin_source
 
@@ -121,6 +123,41 @@ def test_a_folder_is_installed_updated_and_removed(
         operator.installer.remove("cup")
 
 
+def test_what_a_plugin_writes_is_not_told_and_outlives_an_update(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    (cup / "config.json").write_text("{}")
+    operator.install(cup)
+    place = data / "plugins" / "cup"
+    (place / "config.json").write_text('{"mine": 1}')
+    (place / "kept" / "scores.db").parent.mkdir()
+    (place / "kept" / "scores.db").write_text("9")
+    (place / "words.txt").unlink()
+    records = InstallRecords(data)
+    assert changes_of_others(records.changed_since("local/cup")) == []
+    assert operator.installer.update("cup") == ""  # nothing is new there
+
+    (cup / "words.txt").write_text("seven")
+    assert operator.installer.update("cup") == "local/cup"
+    assert (place / "config.json").read_text() == '{"mine": 1}'
+    assert (place / "kept" / "scores.db").read_text() == "9"
+    assert (place / "words.txt").read_text() == "seven"
+    assert changes_of_others(records.changed_since("local/cup")) == []
+
+    (place / "__init__.py").write_text("changed")
+    (place / "extra.py").write_text("")
+    told = ["changed __init__.py", "new extra.py"]
+    assert changes_of_others(records.changed_since("local/cup")) == told
+    with pytest.raises(InstallRefused, match=r"changed here \(changed __init__.py, new extra.py"):
+        operator.installer.update("cup")
+    (cup / "config.json").write_text('{"theirs": 1}')
+    with pytest.raises(InstallRefused, match=r"changed config\.json"):
+        operator.installer.update("cup")
+    assert operator.installer.update("cup", force=True) == "local/cup"
+    assert (place / "config.json").read_text() == '{"theirs": 1}'
+    assert (place / "kept" / "scores.db").read_text() == "9"
+
+
 @pytest.mark.parametrize("key", ["..", "../../precious", "/precious", "a/b"])
 def test_a_plugin_key_that_is_a_path_deletes_no_other_folder(
     operator: Operator, data: Path, key: str
@@ -137,14 +174,16 @@ def test_a_plugin_key_that_is_a_path_deletes_no_other_folder(
     assert operator.installer.remove("demo") == "local/demo"
 
 
-def test_answering_no_changes_nothing(operator: Operator, cup: Path, data: Path) -> None:
+def test_the_answer_no_to_a_question_changes_nothing(
+    operator: Operator, cup: Path, data: Path
+) -> None:
     operator.answer = False
     assert operator.install(cup) == ""
     assert files_of(data) == set()
     assert [path.name for path in data.iterdir()] == []
 
 
-def test_a_single_file_is_installed_also_if_it_is_in_the_plugins_folder_already(
+def test_a_single_file_is_installed_even_if_it_is_already_in_the_plugins_folder(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
     (tmp_path / "solo.py").write_text(plugin_source("solo", "f"))
@@ -253,25 +292,79 @@ def test_a_zip_in_the_layout_of_code_hosts_is_installed(
     assert operator.install(around) == "local/cup"
 
 
-def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
-    manifest = """{"manifest_version": 2, "id": "ann.mai-demo", "name": "Demo", "version": "1.0.0",
-        "dependencies": [{"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}],
-        "capabilities": ["send.text"]}"""
-    code = """
-from maibot_sdk import Tool
-class Demo:
+MAIBOT = """
+from maibot_sdk import MaiBotPlugin, Tool
+
+class Demo(MaiBotPlugin):
     @Tool("hello", description="Say hello.")
     async def hello(self, **kwargs): ...
+
+    async def on_load(self): ...
+
+    async def on_unload(self): ...
+
+    async def on_config_update(self, *args): ...
+
+def create_plugin():
+    return Demo()
 """
-    packed = zipped(
-        tmp_path / "mai.zip", ("mai-main/_manifest.json", manifest), ("mai-main/plugin.py", code)
+
+
+def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: Path) -> None:
+    dependency = {"type": "python_package", "name": "httpx", "version_spec": ">=0.20"}
+    planted = plant(
+        tmp_path,
+        MAIBOT,
+        plugin_id="ann.mai-demo",
+        name="Demo",
+        version="1.0.0",
+        capabilities=["send.text"],
+        dependencies=[dependency],
     )
+    files = [(f"mai-main/{each.name}", each.read_text()) for each in planted.iterdir()]
+    packed = zipped(tmp_path / "mai.zip", *files)
     assert operator.install(packed) == "local/mai_demo"
     assert files_of(data) == {"mai_demo/_manifest.json", "mai_demo/plugin.py"}
     assert operator.heard.startswith("ann.mai-demo 1.0.0: Demo")
     assert "tools for the AI: hello" in operator.heard
     assert "may use send.text, at _manifest.json" in operator.heard
     assert "needs packages: httpx>=0.20 (all there)" in operator.heard
+
+
+def test_a_plugin_is_checked_with_the_plugins_that_it_needs(
+    operator: Operator, tmp_path: Path, data: Path
+) -> None:
+    needs = [{"type": "plugin", "id": "ann.rates", "version_spec": ">=1.0.0"}]
+    rates = plant(tmp_path, MAIBOT, plugin_id="ann.rates")
+    talk = plant(tmp_path, MAIBOT, plugin_id="ann.talk", dependencies=needs)
+    with pytest.raises(InstallRefused, match=r"it needs the plugin ann\.rates"):
+        operator.install(talk)
+    assert operator.install(rates) == "local/rates"
+    assert operator.install(talk) == "local/talk"
+    assert operator.installer.update("talk") == ""
+
+
+def test_a_plugin_is_checked_with_the_configuration_that_it_has(
+    operator: Operator, cup: Path, data: Path
+) -> None:
+    strict = """
+from nekro_core.api.plugin import ConfigBase
+
+@plugin.mount_config()
+class Config(ConfigBase):
+    \"\"\"Settings.\"\"\"
+    KEY: str = ""
+
+@plugin.mount_init_method()
+async def init():
+    assert plugin.get_config(Config).KEY, "set KEY"
+"""
+    (cup / "__init__.py").write_text(plugin_source("cup", "shake", more=strict))
+    with pytest.raises(InstallRefused, match="set KEY"):
+        operator.install(cup)
+    (data / "plugin_data" / "ann.cup").mkdir(parents=True)
+    (data / "plugin_data" / "ann.cup" / "config.yaml").write_text("KEY: abc")
+    assert operator.install(cup) == "local/cup"
 
 
 SOURCE = ("__init__.py", plugin_source("cup", "shake"))

@@ -14,8 +14,6 @@ def test_list_shows_plugins_and_switches_enable_and_disable_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(tmp_path)
-    world.write("a.py", plugin_source("a", "f"))
-    world.write("b.py", "def broken(:")
     monkeypatch.setenv("NEKRO_DATA_DIR", str(world.data_dir))
     monkeypatch.chdir(world.data_dir)
 
@@ -30,16 +28,23 @@ def test_list_shows_plugins_and_switches_enable_and_disable_them(
         captured = capsys.readouterr()
         return status, captured.out + captured.err
 
-    assert command("list") == (
-        0,
-        "no bot has run here yet: start it once, then it knows them\n",
-    )
+    assert command("list") == (0, "there is no plugin here, and no bot has run here yet\n")
+    world.write("a.py", plugin_source("a", "f"))
+    world.write("b.py", "def broken(:")
+    status, text = command("list")
+    assert (status, text.splitlines()[0]) == (0, "new       ann.a 1  f")
+    assert "new       local/b" in text
+    assert "cannot be read: b.py: invalid syntax" in text
     assert Context().run(anyio.run, a_run) == ["loaded", "broken"]
     status, text = command("list")
     assert status == 0
     assert "loaded    ann.a 1  f" in text
     assert "broken    local/b" in text
     assert "b.py:1: SyntaxError" in text
+    assert "new  " not in text
+    world.write("later/__init__.py", plugin_source("later", "g"))
+    assert "new       ann.later 1  g" in command("list")[1]
+    (world.data_dir / "plugins" / "later" / "__init__.py").unlink()
     assert command("off", "ann.a") == (0, "local/a is off; a bot that runs follows at once\n")
     assert Context().run(anyio.run, a_run) == ["disabled", "broken"]
     assert command("on", "local/a")[0] == 0

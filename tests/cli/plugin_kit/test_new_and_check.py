@@ -110,7 +110,6 @@ async def test_check_installs_the_packages_of_a_plugin(
     (tmp_path / "dice_cup" / "requirements.txt").write_text("nk_checked")
     status, text = await checked(tmp_path / "dice_cup")
     assert (status, text.splitlines()[0]) == (0, "got nk-checked 1.0")
-    sys.modules.pop("nk_checked")
     (tmp_path / "dice_cup" / "requirements.txt").write_text("nk_checked>=2")
     status, text = await checked(tmp_path / "dice_cup")
     assert (status, "local/dice_cup needs nk_checked>=2, and the package" in text) == (1, True)
@@ -132,6 +131,9 @@ import time
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "slow", "Wait.")
 async def slow(_ctx: AgentCtx, seconds):
     time.sleep(seconds)
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "slower", "Wait longer.")
+async def slower(_ctx: AgentCtx): ...
 """
 )
 
@@ -145,12 +147,13 @@ async def test_check_reports_what_is_wrong(tmp_path: Path) -> None:
         "time.sleep() waits, and every chat waits with it",
         "no annotation for seconds",
         "no docstring",
-        "no worked example in en, zh, ja",
+        "no worked example in en, zh, ja: slow, slower. The built-in small model",
         "nothing says what seconds means",
     ):
         assert f"warning: {tmp_path / 'bad.py'}:" in text
         assert "nekro-check-" not in text
-        assert finding in text
+        assert text.count(finding) >= 1
+    assert text.count("no worked example") == 1
     (tmp_path / "bad.py").write_text(FAULTY.replace("async def", "def"))
     status, text = await checked(tmp_path / "bad.py")
     assert status == 1
@@ -197,3 +200,20 @@ KEY = os.environ["KEY"]
         ("reads or writes files of this machine", "inner.py:4"),
     }
     assert [each.partition(":")[0] for each in looked.unreadable] == ["broken.py"]
+
+
+async def test_check_shows_the_tools_of_a_plugin_for_one_adapter(tmp_path: Path) -> None:
+    plugin = tmp_path / "muter.py"
+    plugin.write_text(
+        "from nekro_core.api.plugin import NekroPlugin, SandboxMethodType\n"
+        "from nekro_core.api.schemas import AgentCtx\n"
+        "plugin = NekroPlugin('Muter', 'muter', 'Mutes.', '1', 'ann',\n"
+        "                     support_adapter=['onebot_v11'])\n"
+        "@plugin.mount_sandbox_method(SandboxMethodType.TOOL, 'mute', 'Mute.')\n"
+        "async def mute(_ctx: AgentCtx, user_id: str) -> str:\n"
+        "    '''Mute a person.\n\n    Args:\n        user_id: Whom.\n    '''\n"
+        "    return 'muted'\n"
+    )
+    out = io.StringIO()
+    assert await check(plugin, out) == 0
+    assert "def mute(user_id: str) -> str" in out.getvalue()

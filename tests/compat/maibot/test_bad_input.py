@@ -202,7 +202,7 @@ async def look_at_skills(bot: Bot) -> None:
     assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
     assert await chat.call("where_am_i") == f"{chat.key} in a thread"
     await chat.call("speaks")
-    assert chat.texts == ["first of all", "hello"]  # a hook is not called for its own send
+    assert chat.texts == ["first of all", "hello"]  # no hook is called for what a hook sends
     with pytest.raises(ToolFailure, match="says_no: because"):
         await chat.call("says_no")
     with pytest.raises(ToolFailure, match="missing 'cups'"):

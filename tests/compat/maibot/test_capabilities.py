@@ -216,7 +216,8 @@ async def _lists(ask: Asking) -> None:
 
 
 async def _keeps_nothing_where_the_bot_is_off(ask: Asking, message: dict[str, Any]) -> None:
-    """A gateway's messages pass the same checks as an adapter's."""
+    """A gateway's messages pass the same checks as an adapter's: none is stored in a chat that is
+    switched off."""
     runtime = ask.bot.app._runtime
     (chat,) = await runtime.services.store.chats.of_instance("telex")
     before = await runtime.services.store.messages.newest(chat, 10)

@@ -161,7 +161,9 @@ async def _calls_an_api(bot: Bot) -> int:
     assert set(told["groups"]) == {"7", "17", "18"}
     assert "replyer" in told["models"]
     assert told["own"]["style"] == {"prefix": "☯ "}
-    assert told["others"].get("success") is False  # another plugin's settings may hold keys
+    assert (
+        told["others"].get("success") is False
+    )  # refused: another plugin's settings may hold keys
     with pytest.raises(ToolFailure, match="CapabilityDenied"):
         await chat.call("whisper")
     assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}

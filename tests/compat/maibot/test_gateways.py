@@ -64,7 +64,7 @@ async def bot_with_wire(tmp_path: Path, **options: str) -> AsyncIterator[tuple[B
 
 
 @pytest.mark.parametrize("state", ["account_id='31'", ""], ids=["an account", "no account"])
-async def test_a_gateway_for_qq_serves_chats_of_its_own_where_no_account_is_connected(
+async def test_while_no_qq_account_is_connected_a_qq_gateway_has_separate_chats(
     tmp_path: Path, state: str
 ) -> None:
     async with bot_with_wire(tmp_path, state=state) as (bot, wire):
@@ -82,7 +82,7 @@ async def test_a_gateway_for_qq_serves_chats_of_its_own_where_no_account_is_conn
         assert (session["stream_id"], session["platform"]) == (str(chat.key), "qq")
 
 
-async def test_a_gateway_that_only_receives_follows_when_the_bot_gets_an_account(
+async def test_once_the_bot_has_an_account_a_receiving_gateway_adds_to_the_chats_of_the_account(
     tmp_path: Path,
 ) -> None:
     async with bot_with_wire(tmp_path, route_type="receive") as (bot, wire):
@@ -109,7 +109,7 @@ async def test_a_notice_of_a_gateway_is_recorded_and_not_answered(tmp_path: Path
         assert [said for said, _ in wire.out] == ["yes?"]
 
 
-async def test_what_a_plugin_adds_to_a_private_chat_arrives_in_the_chat_with_that_person(
+async def test_a_private_message_that_a_plugin_adds_is_stored_in_the_chat_with_that_person(
     tmp_path: Path,
 ) -> None:
     async with bot_with_wire(tmp_path, platform="telex") as (bot, wire):
@@ -138,7 +138,7 @@ async def test_a_plugin_may_have_one_gateway_to_send_and_one_to_receive(tmp_path
         assert ear.out == []
 
 
-def test_two_gateways_that_send_to_one_platform_are_told_what_to_do() -> None:
+def test_a_second_gateway_that_sends_to_a_platform_is_refused_with_the_remedy() -> None:
     with pytest.raises(GatewayRefused, match="switch off one of the two plugins"):
         choose_place(
             "telex",
@@ -153,7 +153,9 @@ def test_two_gateways_that_send_to_one_platform_are_told_what_to_do() -> None:
 
 
 @pytest.mark.long
-async def test_a_gateway_beside_a_connected_account_is_told_the_remedy(tmp_path: Path) -> None:
+async def test_a_gateway_for_an_account_that_is_connected_to_the_bot_is_refused_with_the_remedy(
+    tmp_path: Path,
+) -> None:
     plant(tmp_path / "data", source(), plugin_id="ann.wire")
     async with whole_bot(tmp_path) as whole:
         group = whole.group()

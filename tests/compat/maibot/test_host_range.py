@@ -1,5 +1,5 @@
-"""A plugin may say which versions of MaiBot it is made for. Another version is a warning, or a
-refusal where the operator wants that; `check`, `install` and the bot say the same."""
+"""A plugin may name the versions of MaiBot that it supports. If ours is another one, there is a
+warning, or a refusal if the operator chose that. `check`, `install` and the bot agree in this."""
 
 import io
 from pathlib import Path
@@ -40,7 +40,7 @@ def installer(data: Path, said: list[str], *, strict: bool = False) -> Installer
         shelf=PackageFolder(data),
         ask=lambda _: True,
         say=said.append,
-        strict_host_range=strict,
+        settings=STRICT if strict else PluginSettings(),
     )
 
 
@@ -48,7 +48,7 @@ def installer(data: Path, said: list[str], *, strict: bool = False) -> Installer
     ("wanted", "told"),
     [(TOO_NEW, "wants 2.0.0 to any, this is 1.3.15"), (TOO_OLD, "wants 1.0.0 to 1.2.99")],
 )
-def test_another_version_is_a_warning_of_the_manifest(
+def test_reading_a_manifest_for_another_version_gives_a_warning(
     tmp_path: Path, wanted: dict[str, Any], told: str
 ) -> None:
     read = read_manifest(plant(tmp_path, SOURCE, **wanted) / "_manifest.json")
@@ -73,7 +73,8 @@ async def test_a_plugin_for_another_version_runs_and_a_strict_bot_refuses_it(
         assert "NEKRO_PLUGIN__STRICT_HOST_RANGE=false" in str(info.problems[0])
 
 
-async def test_check_says_what_install_says(tmp_path: Path) -> None:
+@pytest.mark.long
+async def test_check_and_install_give_the_same_warning(tmp_path: Path) -> None:
     folder = plant(tmp_path / "work", SOURCE, plugin_id="ann.weather", **TOO_NEW)
     out, said = io.StringIO(), list[str]()
     assert await check(folder, out) == 0
@@ -82,7 +83,8 @@ async def test_check_says_what_install_says(tmp_path: Path) -> None:
     assert "  warning: host_application: wants 2.0.0 to any" in "\n".join(said)
 
 
-async def test_a_strict_operator_hears_no_from_check_and_install_alike(tmp_path: Path) -> None:
+@pytest.mark.long
+async def test_with_the_strict_setting_check_and_install_refuse_the_plugin(tmp_path: Path) -> None:
     folder = plant(tmp_path / "work", SOURCE, plugin_id="ann.weather", **TOO_NEW)
     out = io.StringIO()
     assert await check(folder, out, STRICT) == 1
@@ -92,8 +94,9 @@ async def test_a_strict_operator_hears_no_from_check_and_install_alike(tmp_path:
     assert not (tmp_path / "plugins").exists()
 
 
-def test_install_refuses_what_no_bot_could_load(tmp_path: Path) -> None:
-    """It said before that a bot that runs would load it at once."""
+@pytest.mark.long
+def test_install_refuses_a_plugin_that_no_bot_could_load(tmp_path: Path) -> None:
+    """Earlier, `install` said that a running bot would load such a plugin at once."""
     old = plant(tmp_path / "work", SOURCE, plugin_id="ann.old", manifest_version=1)
     with pytest.raises(InstallRefused, match="manifest_version 1: expected 2"):
         installer(tmp_path, []).install(parse(str(old)))
@@ -106,8 +109,9 @@ def test_install_refuses_what_no_bot_could_load(tmp_path: Path) -> None:
     assert installer(tmp_path, []).install(parse(str(more))) == "local/more"
 
 
+@pytest.mark.long
 async def test_maibots_adapter_for_qq_counts_as_installed(tmp_path: Path) -> None:
-    """The bot's own OneBot adapter does its work."""
+    """The bot's own OneBot adapter does the work of MaiBot's adapters for QQ."""
     needs = [
         {"type": "plugin", "id": "maibot-team.napcat-adapter", "version_spec": ">=1.0.1,<2.0.0"},
         {"type": "plugin", "id": "maibot-team.snowluma-adapter"},

@@ -1,5 +1,5 @@
-"""MaiBot plugins act on QQ through `adapter.napcat.*`: the calls on the wire, and what comes
-back."""
+"""MaiBot plugins act on QQ through `adapter.napcat.*`: the calls that reach the OneBot
+implementation, and the values that the plugin gets back."""
 
 import base64
 import json
@@ -57,7 +57,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
 
 
 async def acts(whole: WholeBot, group: int, name: str, **given: Any) -> Any:
-    """Let the plugin call an API in the group. Returns what it got."""
+    """Let the plugin call an API in the group. Returns the value that the plugin got."""
     before = len(whole.said(group))
     await whole.peer.say_in_group(group, ME, f"/act {name} {json.dumps(given)}")
     return json.loads((await whole.answers(group, before + 1))[before])
@@ -120,7 +120,7 @@ async def test_an_action_reaches_the_account_and_its_response_comes_back(
         assert (told["status"], told["retcode"]) == ("ok", 0)
 
 
-async def test_queries_return_their_data_alone(whole: WholeBot) -> None:
+async def test_queries_return_only_the_data_of_the_response(whole: WholeBot) -> None:
     group = whole.group()
     login = await acts(whole, group, NAMES + "system.get_login_info")
     assert login["user_id"] == 20002
@@ -139,7 +139,9 @@ async def test_queries_return_their_data_alone(whole: WholeBot) -> None:
     assert (await acts(whole, group, NAMES + "action.call_data", **given))["group_id"] == group
 
 
-async def test_a_refusal_is_told_in_the_form_that_the_caller_reads(whole: WholeBot) -> None:
+async def test_a_refused_call_returns_the_kind_of_value_that_its_caller_expects(
+    whole: WholeBot,
+) -> None:
     group = whole.group()
     whole.peer.answer("set_group_ban", Failed(102, "no admin"))
     ban = {"group_id": group, "user_id": MEI, "duration": 1}
@@ -156,7 +158,7 @@ async def test_a_refusal_is_told_in_the_form_that_the_caller_reads(whole: WholeB
     assert "action_name is missing" in told["error"]
 
 
-async def test_another_group_is_reached_only_with_the_operators_leave(whole: WholeBot) -> None:
+async def test_actions_in_another_chat_need_the_operators_permission(whole: WholeBot) -> None:
     group, other = whole.group(), whole.group()
     ban = {"group_id": other, "user_id": MEI, "duration": 1}
     told = await acts(whole, group, NAMES + "group.set_group_ban", **ban)
@@ -169,7 +171,7 @@ async def test_another_group_is_reached_only_with_the_operators_leave(whole: Who
     assert [each for each in whole.peer.sends if each.params.get("user_id") == MEI] == []
 
 
-async def test_files_of_the_plugin_go_as_bytes_and_others_as_they_are_given(
+async def test_a_file_of_the_plugin_is_sent_as_bytes_and_another_path_is_sent_unchanged(
     whole: WholeBot,
 ) -> None:
     group = whole.group()

@@ -1,4 +1,4 @@
-"""Every form of declared parameters becomes the same schema, and the same block of details."""
+"""Every way to declare parameters gives the same JSON schema and the same text of details."""
 
 import json
 from typing import Any
@@ -135,7 +135,7 @@ def test_parameters_as_a_dict_become_a_schema() -> None:
         ({"query": "x", "user_id": "root"}, "no argument 'user_id'"),
     ],
 )
-def test_arguments_are_checked(given: dict[str, Any], told: str) -> None:
+def test_arguments_that_do_not_fit_the_schema_are_refused(given: dict[str, Any], told: str) -> None:
     schema = without_host_names(object_schema(metadata_of(parameters=LISTED)["parameters"]))
     with pytest.raises(ArgumentError, match=told):
         bind_arguments(our_tool(schema), (), given)

@@ -1,4 +1,4 @@
-"""Every class and handler of the page about Tool runs as printed (tests/compat/maibot/seed.py)."""
+"""The code blocks of MaiBot's page about Tool (tests/compat/maibot/seed.py) run as printed."""
 
 import ast
 import base64
@@ -55,7 +55,7 @@ def only_tool(bot: Bot, name: str = "seed") -> Tool:
     return tool
 
 
-def test_the_printed_signature_equals_the_sdk_s() -> None:
+def test_the_page_prints_the_signature_that_the_sdk_has() -> None:
     text = SIGNATURE.replace("@Tool(", "def Tool(") + ": ..."
     (printed,) = (each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef))
     names = [each.arg for each in printed.args.args]

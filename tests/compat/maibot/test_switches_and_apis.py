@@ -74,7 +74,9 @@ def create_plugin():
 """
 
 
-async def test_what_a_plugin_switches_off_while_it_loads_is_not_offered(tmp_path: Path) -> None:
+async def test_tools_that_a_plugin_switches_off_while_it_loads_are_not_offered(
+    tmp_path: Path,
+) -> None:
     plant(tmp_path, MODULAR, plugin_id="ann.modular")
     async with Bot.open(tmp_path) as bot:
         assert info_of(bot, "modular").state is PluginState.LOADED
@@ -130,5 +132,5 @@ async def test_the_apis_of_the_onebot_adapter_are_listed_beside_those_of_plugins
         found = [
             (await bot.chat().call("ask", f"adapter.napcat.{name}"))["answer"] for name in names
         ]
-        assert found[:2] == [None, []]  # plugins read them without a look at errors
+        assert found[:2] == [None, []]  # plugins use them without a check for errors
         assert "OneBot account at all is not connected" in found[2]["error"]

@@ -120,14 +120,14 @@ def test_an_unlisted_module_has_the_names_of_all_facades() -> None:
 
 
 @pytest.mark.parametrize("name", ["config", "logger"])
-def test_an_object_is_not_hidden_by_the_module_of_its_name(name: str) -> None:
+def test_an_object_is_not_hidden_by_the_module_of_the_same_name(name: str) -> None:
     with install_facades():
         core = importlib.import_module("nekro_agent.core")
         inner = importlib.import_module(f"nekro_agent.core.{name}")
         assert getattr(core, name) is getattr(inner, name)
 
 
-def test_no_facade_is_left_after_the_block() -> None:
+def test_no_facade_is_left_after_the_context_has_ended() -> None:
     finders = list(sys.meta_path)
     with install_facades():
         importlib.import_module("nekro_agent.api.core")

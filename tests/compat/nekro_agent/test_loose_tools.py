@@ -1,4 +1,4 @@
-"""Tools that break rules which nekro-agent does not check, and the names it has in the box."""
+"""Tools that break rules which nekro-agent does not check, and nekro-agent's names in the box."""
 
 from nekro_core.chat import File, Image
 from nekro_core.plugins.host.listing import PluginState

@@ -10,8 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from nekro_core.compat.nekro_agent.environment import PACKAGES
 from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.compat.nekro_agent.refused import REFUSED
+from nekro_core.plugins.packages.own_environment import bot_version
 
 NAMES = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding="utf-8"))
 PARTLY: dict[str, str] = NAMES["partly"]
@@ -31,6 +36,12 @@ finds the variable `_ck` (the chat key), the functions `send_msg_text(_ck, text)
 `send_msg_file(_ck, path)`, and a folder "shared", which is the home folder. The prompt does not
 list them.
 
+SQL of plugins on Tortoise's connection `default` (`Tortoise.get_connection("default")`) reads two
+tables, `chat_message` and `chat_channel`, with columns of `DBChatMessage` and `DBChatChannel`. It
+has `execute_query` and `execute_query_dict`, for one SELECT that takes at most 5 s and returns at
+most 10,000 rows. On SQLite, times are text in UTC. Anything else is an `OperationalError` that says
+what to use instead.
+
 """
 REFUSED_HEAD = """
 ## What is not here
@@ -40,6 +51,22 @@ text of the second column.
 
 | name | what to use instead |
 |---|---|
+"""
+
+ENVIRONMENT = """\
+## Packages of Nekro Agent's environment
+
+Nekro Agent's environment always has these packages, and plugins import them without naming them.
+`nekro plugin check` says which of them a plugin needs, and `nekro plugin install` adds them to the
+folder of plugins' packages. Nobody edits the plugin. A package comes in the newest version that
+fits the bot's own packages, which stay as they are. Where the major version differs, it is
+**bold**: a plugin that uses what has changed since must be updated by its author. `nekro-agent`
+itself among a plugin's requirements is this framework, whatever version is asked for.
+
+The versions there are those of nekro-agent 2.4.0, the versions here those of November 2026.
+
+| package | imported as | there | here | |
+|---|---|---|---|---|
 """
 
 
@@ -60,6 +87,18 @@ def test_every_listed_name_exists_or_is_marked_as_missing() -> None:
     assert [each for each in missing if " ".join(each) not in NOT] == []
 
 
+def test_the_versions_of_the_bots_own_packages_are_true() -> None:
+    project = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    needs = {
+        canonicalize_name(Requirement(each).name) for each in project["project"]["dependencies"]
+    }
+    own = [each for each in PACKAGES if canonicalize_name(each.name) in needs]
+    assert len(own) >= 8
+    for each in own:
+        parts = each.here.count(".") + 1
+        assert bot_version(each.name).split(".")[:parts] == each.here.split("."), each.name
+
+
 def written() -> str:
     lines = [HEAD.rstrip(), ""]
     before = ""
@@ -70,7 +109,16 @@ def written() -> str:
         lines.append(f"| `{name}` | {status(place, name, there)} |")
     lines += ["", *REFUSED_HEAD.splitlines()]
     lines += [f"| `{entry.replace(':', ' ')}` | {remedy} |" for entry, remedy in REFUSED.items()]
+    lines += ["", "", *_environment()]
     return "\n".join(lines) + "\n"
+
+
+def _environment() -> Iterator[str]:
+    yield from ENVIRONMENT.splitlines()
+    for each in PACKAGES:
+        modules = ", ".join(f"`{module}`" for module in each.modules)
+        here = f"**{each.here}**" if each.differs else each.here
+        yield f"| `{each.name}` | {modules} | {each.there} | {here} | {each.note} |"
 
 
 def status(place: str, name: str, there: bool) -> str:

@@ -53,7 +53,9 @@ async def test_a_matcher_finds_the_chat_of_its_event(whole: WholeBot) -> None:
     await whole.peer.until(lambda: "onebot_v11-private_10002 private" in whole.peer.sends[-1].text)
 
 
-async def test_what_a_blocking_matcher_answers_is_answered_once(whole: WholeBot) -> None:
+async def test_a_message_that_a_blocking_matcher_answers_gets_no_second_answer(
+    whole: WholeBot,
+) -> None:
     group = whole.group()
     await whole.peer.say_in_group(group, 10002, "/r 3d6", at_me=True)
     await whole.peer.say_in_group(group, 10002, "/help", at_me=True)
@@ -67,7 +69,7 @@ async def test_what_a_blocking_matcher_answers_is_answered_once(whole: WholeBot)
     assert "/r 3d6" in whole.prompts(group)[0].last_user_text
 
 
-async def test_a_page_of_a_plugin_is_for_the_operator_alone(whole: WholeBot) -> None:
+async def test_only_the_operator_can_open_a_page_of_a_plugin(whole: WholeBot) -> None:
     path = "/plugins/keeper.admin_panel/api/me"
     async with httpx.AsyncClient(base_url=whole.bot.address, trust_env=False) as web:
         assert (await web.get(path)).status_code == 401

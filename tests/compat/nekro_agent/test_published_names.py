@@ -34,7 +34,7 @@ async def test_an_answer_mentions_the_person_and_says_the_groups_name(bot_with: 
         assert private.sent[0].segments[1] == Text(" Lin, lin")
 
 
-async def test_the_bots_own_preset_is_told_from_others(bot_with: OpenBot) -> None:
+async def test_a_plugin_can_tell_the_bots_own_preset_from_others(bot_with: OpenBot) -> None:
     async with bot_with("relations") as bot:
         chat = bot.chat()
         assert await chat.say("/identity") == ["默认 未变 []"]
@@ -110,7 +110,7 @@ async def test_the_pages_of_a_plugin_know_the_operator(bot_with: OpenBot) -> Non
         assert (await visits.get(f"{own}/guarded")).json() == {"ok": True}
 
 
-async def test_nobody_is_logged_in_at_a_server_of_a_plugins_own(bot_with: OpenBot) -> None:
+async def test_nobody_is_logged_in_at_a_server_that_a_plugin_runs_itself(bot_with: OpenBot) -> None:
     async with bot_with("admin_panel") as bot:
         server = FastAPI()
         server.include_router(bot.module.build_router())
@@ -139,7 +139,7 @@ async def test_a_plugin_changes_its_settings_by_its_key(bot_with: OpenBot) -> No
         assert bot.module.config.LIMIT == 9
 
 
-async def test_a_picture_is_made_to_fit_a_number_of_bytes(bot_with: OpenBot) -> None:
+async def test_a_picture_is_compressed_to_a_number_of_bytes(bot_with: OpenBot) -> None:
     async with bot_with("admin_panel") as bot:
         noise = random.Random(1).randbytes(3 * 300 * 300)
         picture = io.BytesIO()
@@ -157,7 +157,7 @@ async def test_a_picture_is_made_to_fit_a_number_of_bytes(bot_with: OpenBot) -> 
         assert len(base64.b64decode(data)) <= 60_000
 
 
-async def test_a_task_of_a_plugin_sends_a_file_of_the_plugin_alone(bot_with: OpenBot) -> None:
+async def test_a_task_of_a_plugin_can_send_only_files_of_the_plugin(bot_with: OpenBot) -> None:
     async with bot_with("herald") as bot:
         chat, data = bot.chat(), bot.plugin.get_plugin_data_dir()
         for name in ("note.txt", "config.yaml"):

@@ -1,7 +1,7 @@
 """Koishi, a chat-bot framework by other authors, works with our fake OneBot v11 implementation.
 
-So the fake behaves like an OneBot implementation, and not merely as our own adapter expects. This
-test needs Node and the packages that ``make koishi`` installs here.
+This shows that the fake behaves like an OneBot implementation, and not only as our own adapter
+expects. The test needs Node and the packages that ``make koishi`` installs here.
 """
 
 import base64

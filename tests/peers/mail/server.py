@@ -183,7 +183,8 @@ class MailServer:
         box = self.folder / "mail" / who
         found: dict[tuple[int, int], bytes] = {}
         for path in (path for part in ("new", "cur") for path in (box / part).glob("*")):
-            # A mail program may rename the file just now. The next call then finds it.
+            # Another program may have just renamed this file. The next call finds it under its new
+            # name.
             with suppress(FileNotFoundError):
                 found[_arrival(path.name)] = path.read_bytes()
         policy = email.policy.default

@@ -1,7 +1,7 @@
-"""A fake OneBot v11 implementation, to which our adapter connects or which connects to it.
+"""A fake OneBot v11 implementation. Our adapter connects to it, or it connects to our adapter.
 
-Where implementations differ, it behaves as NapCat does. A test against Koishi, a framework by other
-authors, checks it: see `tests/peers/koishi/`.
+Where implementations differ, it behaves as NapCat does. The test in `tests/peers/koishi/` checks it
+with Koishi, a framework by other authors.
 To use it by hand: ``python -m tests.peers.onebot_v11 --help``.
 """
 

@@ -39,9 +39,9 @@ class Account:
     string_messages: bool = False
     has_history: bool = True
     bundles: Literal["napcat", "go-cqhttp", "lagrange", ""] = "napcat"
-    """The implementation whose forwarding calls it imitates; empty: it cannot forward."""
+    """The implementation whose calls for bundles the fake imitates; empty: it has none of them."""
     takes_pieces: bool = True
-    """Whether it supports NapCat's ``upload_file_stream``."""
+    """Whether the fake supports NapCat's ``upload_file_stream``."""
     placed: dict[str, bytes] = field(default_factory=dict)
     """Files that were uploaded in pieces, by the paths that their uploaders received."""
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)

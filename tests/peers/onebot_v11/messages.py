@@ -1,4 +1,4 @@
-"""Message segments in JSON form, and CQ codes, an older form of the same."""
+"""Message segments in JSON form, and CQ codes, an older text form of segments."""
 
 import re
 from typing import Any

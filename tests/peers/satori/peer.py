@@ -80,7 +80,7 @@ class SatoriPeer:
         await self._stack.aclose()
 
     async def start(self) -> None:
-        """Start the process. It has no memory of an earlier start, as a real implementation."""
+        """Start the process. Like a real implementation, it has forgotten all earlier starts."""
         self._process = await anyio.open_process(
             [
                 sys.executable, "-m", "tests.peers.satori.program",
@@ -129,7 +129,7 @@ class SatoriPeer:
         await self._order("answer", action=action, kind="refuse", **more)
 
     async def silence(self, action: str = "message.create", seconds: float = 3600) -> None:
-        """Carry out the next call of this action, and answer it after so many seconds."""
+        """Carry out the next call of this action at once, and answer it after ``seconds``."""
         await self._order("answer", action=action, kind="silence", seconds=seconds)
 
     async def hang_up(self) -> None:

@@ -44,7 +44,7 @@ class TelegramPeer(LoopbackServer):
         self.silent: set[str] = set()
         """The ids of files whose download never answers."""
         self.waited_for: list[str] = []
-        """The ids of such files that the bot has requested."""
+        """The ids of files in ``silent`` that the bot has requested."""
         self.online = True
         self._answers: dict[str, deque[Answer]] = {}
         self._changed = anyio.Event()

@@ -95,7 +95,7 @@ async def test_an_empty_message_is_an_error(world: World) -> None:
         await ctx.send_text(" ")
 
 
-async def test_another_chat_needs_the_operators_permission(world: World) -> None:
+async def test_writing_to_another_chat_needs_the_operators_permission(world: World) -> None:
     elsewhere = "web-private_lin"
     ctx = world.ctx(owner="ann.mod")
     with pytest.raises(ToolFailure, match="NEKRO_PLUGIN__MAY_SEND_ELSEWHERE"):

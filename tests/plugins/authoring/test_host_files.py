@@ -1,4 +1,4 @@
-"""Paths on the host: a plugin may send its own files. The model's paths name none of them."""
+"""A plugin may send its own files from the host. A path that the model wrote names none of them."""
 
 from pathlib import Path
 

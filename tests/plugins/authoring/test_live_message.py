@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def test_with_edits_one_message_follows_the_value(world: World) -> None:
+async def test_if_messages_can_be_edited_one_message_follows_the_value(world: World) -> None:
     film = Film("1 of 3", "2 of 3", "3 of 3")
     receipts = await world.ctx().show(film)
     assert world.outgoing.texts == ["1 of 3"]
@@ -51,7 +51,7 @@ async def test_with_edits_one_message_follows_the_value(world: World) -> None:
     assert film.closed
 
 
-async def test_without_edits_one_message_is_sent_at_the_end(world: World) -> None:
+async def test_if_messages_cannot_be_edited_one_message_is_sent_at_the_end(world: World) -> None:
     world.editor.every_s = None
     await world.ctx().show(Film(None, "2 of 3", "3 of 3"))
     assert (world.outgoing.texts, world.editor.texts) == (["3 of 3"], [])
@@ -67,7 +67,7 @@ async def test_an_unchanged_value_is_not_edited(world: World) -> None:
     assert (world.outgoing.texts, world.editor.texts) == (["a"], ["b"])
 
 
-async def test_changes_that_are_too_fast_are_skipped_except_the_last(world: World) -> None:
+async def test_changes_in_quick_succession_are_skipped_except_the_last(world: World) -> None:
     world.editor.every_s = 0.05
     value, final = "0", False
 
@@ -93,7 +93,7 @@ async def test_changes_that_are_too_fast_are_skipped_except_the_last(world: Worl
     assert world.editor.texts[-1] == "99"
 
 
-async def test_a_long_value_is_shown_by_its_end_and_completely_at_last(world: World) -> None:
+async def test_only_the_end_of_a_long_value_is_shown_until_the_last_edit(world: World) -> None:
     await world.ctx().show(Film("a" * 5000, "a" * 5000 + "b"))
     assert world.outgoing.texts == ["… " + "a" * 1000]
     assert world.editor.texts == ["a" * 5000 + "b"]

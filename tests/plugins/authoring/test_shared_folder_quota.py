@@ -109,7 +109,7 @@ def test_folders_and_links_are_counted_and_deleted(tmp_path: Path) -> None:
     age(room.folder)
     for path in room.folder.rglob("c"):
         os.utime(path, (0, 0), follow_symlinks=False)
-    for _ in range(3):  # a folder whose last file was deleted counts as new
+    for _ in range(3):  # deleting its last file makes a folder count as new
         room_made(room)
         age(room.folder)
     room.make()

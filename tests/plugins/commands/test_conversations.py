@@ -73,7 +73,9 @@ async def test_a_wrong_argument_is_answered_with_the_usage(tmp_path: Path) -> No
 
 async def test_the_answer_is_in_the_language_of_the_chat(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
-        asked = [chat.record("/status") for _ in range(12)]  # commands do not count as a language
+        asked = [
+            chat.record("/status") for _ in range(12)
+        ]  # commands do not decide the chat's language
         chat.world.journal.records = [chat.record("今天天气怎么样？"), *asked]
         assert (await chat.say("/echo"))[0].startswith("缺少“text”。")
 

@@ -1,4 +1,4 @@
-"""Reloads a plugin many times and counts the objects of the process, which must not become more.
+"""Reloads a plugin many times and counts the objects of the process. The counts must not grow.
 
 It works for any plugin and any registry::
 
@@ -69,7 +69,8 @@ async def grown_by_reloads(
     for _ in range(_AGAIN):
         if not grown:
             break
-        # Something that was only made late, such as a thread of a pool, does not grow again.
+        # A count that grew because something was made late, such as a thread of a pool, does not
+        # grow again.
         before = after
         for _ in range(first):
             await reload()

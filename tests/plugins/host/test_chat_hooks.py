@@ -100,7 +100,7 @@ async def test_a_plugin_can_choose_its_tools_for_each_chat(
         assert sorted(await names_in(registry, OTHER)) == sorted(there)
         ctx = registry.context_for(GROUP)
         assert await registry.tools_in(ctx) is await registry.tools_in(ctx)
-        # `tools_for` calls no hook, so it offers no tools that a hook would have to choose.
+        # `tools_for` calls no hook, so it leaves out the tools of a plugin whose hook chooses them.
         assert [each.name for each in registry.tools_for(GROUP).named] == ["h"]
         assert len(registry.plugins()[0].tools) == 2
         await registry.disable("ann.a")

@@ -1,4 +1,4 @@
-"""A plugin's declarations for other rooms take effect with its loading and end with unloading."""
+"""What a plugin declares for other rooms takes effect when it is loaded, until it is unloaded."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Tools that are deferred, one by one or because their whole plugin may sleep."""
+"""Tools that the prompt does not show in full: deferred ones, and those of a sleeping plugin."""
 
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.tools.tool import Tool, Visibility

@@ -1,4 +1,4 @@
-"""A package that a plugin requests in its code: while it is imported, and while a handler runs."""
+"""A plugin requests a package in its code: while the plugin is imported or while a handler runs."""
 
 import sys
 from collections.abc import Iterator

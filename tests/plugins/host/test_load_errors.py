@@ -76,6 +76,50 @@ async def test_a_load_error_has_its_place_and_its_remedy(
     assert not [name for name in sys.modules if name.endswith(".bad")]
 
 
+SWALLOWS = """
+try:
+    from .inner import plugin
+except ImportError as error:
+    print(error)
+    plugin = None
+try:
+    import nk_faster as json
+except ImportError:
+    import json
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "inner", "told", "place", "remedy"),
+    [
+        (SWALLOWS, "import nk_missing", "No module named 'nk_missing'", "inner.py:1", "install"),
+        (SWALLOWS, "\nfrom json import no", "cannot import name 'no'", "inner.py:2", "the name"),
+        (
+            "try:\n    from .inner import plugin\nexcept Exception:\n    pass",
+            "x = 1 / 0",
+            "ZeroDivisionError: division by zero",
+            "inner.py:1",
+            "correct this line",
+        ),
+        ("plugin = None", "", "the module has no 'plugin'", "__init__.py:1", "write plugin ="),
+    ],
+)
+async def test_a_caught_error_is_named_with_the_missing_plugin(
+    world: World, init: str, inner: str, told: str, place: str, remedy: str
+) -> None:
+    world.write("bad/__init__.py", init)
+    world.write("bad/inner.py", inner)
+    async with world.bot() as registry:
+        (bad,) = registry.plugins()
+    (problem,) = bad.problems
+    assert problem.message.startswith("the module has no 'plugin'")
+    assert told in problem.message
+    assert ("No module named 'nk_faster' at " in problem.message) == (init is SWALLOWS)
+    assert problem.where == f"{world.data_dir / 'plugins' / 'bad' / place}"
+    assert remedy in problem.remedy
+    assert not [name for name in sys.modules if ".bad" in name]
+
+
 async def test_an_error_in_an_inner_module_has_that_modules_line(world: World) -> None:
     world.write("deep/inner.py", "\n\nraise ValueError('inside')\n")
     world.write("deep/__init__.py", GOOD + "from . import inner\n")

@@ -50,7 +50,7 @@ async def test_a_file_in_the_folder_is_a_plugin(world: World) -> None:
         assert await said(registry, world, "temperature", "Tokyo") == "ann: Tokyo"
 
 
-async def test_a_package_is_a_plugin_too(world: World) -> None:
+async def test_a_package_in_the_folder_is_a_plugin(world: World) -> None:
     world.write("big/words.py", "WORDS = 'from inside'")
     more = "\n\nfrom .words import WORDS\n\nplugin.description = WORDS\n"
     world.write("big/__init__.py", plugin_source("big", "f", more=more))

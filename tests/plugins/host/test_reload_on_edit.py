@@ -1,4 +1,4 @@
-"""Saved files are loaded again, if the author has set that."""
+"""A plugin is loaded again when one of its files is saved, if the setting ``watch_files`` is on."""
 
 from collections.abc import Callable
 from pathlib import Path

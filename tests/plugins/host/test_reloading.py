@@ -11,11 +11,11 @@ import pytest
 
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
 from nekro_core.plugins.host.builtin import builtin_folder, items_in
+from nekro_core.plugins.host.links import link_plugin
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.testing import Bot
-from nekro_core.testing.link import link_plugin
 from nekro_core.tools.outcome import Observation, ToolReturn
 from tests.plugins.host.reloading import LONG, bytes_kept, grown_by_reloads
 from tests.plugins.world import GROUP, World
@@ -95,7 +95,7 @@ async def test_reloads_of_a_plugin_leave_no_memory(world: World) -> None:
             await talk()
 
         kept = await bytes_kept(reload, 10, 50)
-    # 50 kB in 20 reloads. Each reload makes about 300 kB of modules and classes.
+    # The limit is 50 kB for 20 reloads, and each reload makes 300 kB of modules and classes.
     assert kept < 50_000
 
 

@@ -299,7 +299,7 @@ async def test_a_faulty_page_or_webhook_is_reported_as_a_problem_of_the_plugin(
 # --- webhooks -------------------------------------------------------------------------------------
 
 
-async def test_a_webhook_needs_no_login_but_its_secret_address(tmp_path: Path) -> None:
+async def test_a_webhook_needs_its_secret_address_and_no_login(tmp_path: Path) -> None:
     async with site(tmp_path) as shown, shown.web.stranger() as stranger:
         hook = shown.hooks[0]
         assert hook.startswith("/api/webhook/github/")

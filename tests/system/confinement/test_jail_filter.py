@@ -78,7 +78,7 @@ def test_an_x32_call_kills_the_process() -> None:
 
 
 @machines
-def test_some_calls_are_refused_by_their_arguments(machine: str) -> None:
+def test_some_calls_are_refused_because_of_their_arguments(machine: str) -> None:
     clone, socket, pair, ioctl, personality, limit = {
         "x86_64": (56, 41, 53, 16, 135, 302),
         "aarch64": (220, 198, 199, 29, 92, 261),

@@ -36,7 +36,7 @@ def a_tool(name: str, description: str, module: str = "some") -> Tool:
 
 
 def known_tools(searched: str = "") -> ToolSet:
-    """The tools that a set of searches searches."""
+    """The tools among which the searches of one set look."""
     names = ["discovery_tools"]
     if searched == _WITH_MORE_TOOLS:
         names.append(f"discovery_tools{searched}")

@@ -54,8 +54,8 @@ def test_every_expected_tool_exists() -> None:
 
 
 @pytest.mark.parametrize("name", READ_BY_THE_LEXICON)
-def test_words_alone_find_forty_of_forty_five(index: ToolIndex, name: str) -> None:
-    """The search uses words alone where the encoder cannot run."""
+def test_words_alone_find_forty_of_forty_five_tools(index: ToolIndex, name: str) -> None:
+    """The search uses words alone on a machine on which the encoder cannot run."""
     missed = [each for each in searches(name) if each[1] not in first_three(index, each[0])]
     assert len(missed) <= 5, missed
 
@@ -234,7 +234,7 @@ def test_the_lines_cost_less_than_twelve_tokens_for_each_tool(tools: ToolSet) ->
     for prefix in ("", "weather_plugin.", "mcp__server__"):
         lines = deferred_lines((prefix + each.name, each) for each in tools.named)
         assert len(lines) <= len(tools.named)
-        # What a prefix costs is paid by English briefs alone, in part.
+        # A prefix may add its own tokens: only English briefs are cut further to make room for it.
         most = 11.5 + tokens.count(prefix)
         assert tokens.count("\n".join(lines)) < most * len(tools.named), prefix
 
@@ -260,7 +260,7 @@ def test_the_lines_of_a_chinese_set_cost_less_than_eighteen_tokens_for_each_tool
 
 @pytest.mark.parametrize("prefix", ["", "weather_plugin.", "mcp__server__"])
 def test_twelve_characters_of_a_chinese_or_japanese_brief_are_shown_at_least(prefix: str) -> None:
-    """By its tokens, a brief was cut to six before."""
+    """An earlier version counted tokens here and cut some briefs to six characters."""
     seen = 0
     for each in known_tools("_seventh").named:
         brief = brief_of(each.tool)

@@ -23,7 +23,7 @@ QUICK = McpSettings(look_s=0.05, retry_s=0.1, connect_s=20)
 
 
 def peer(mode: str = "good", *more: str, **entry: Any) -> dict[str, Any]:
-    """The entry for `peer.py` in the file."""
+    """The entry for `peer.py` in the file of servers."""
     return {"command": sys.executable, "args": [str(PEER), mode, *more], **entry}
 
 
@@ -36,7 +36,7 @@ class World:
         self.servers: McpServers
 
     def write(self, **servers: Any) -> None:
-        """Write the file."""
+        """Write the file of servers."""
         self.folder.mkdir(exist_ok=True)
         (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
 

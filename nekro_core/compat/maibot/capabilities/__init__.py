@@ -30,4 +30,4 @@ CAPABILITIES: Mapping[str, CapabilityEntry] = MappingProxyType(
         **plugins.TABLE,
     }
 )
-"""All capabilities by name, each with its function and its state."""
+"""All capabilities by name, each with its function, and whether it works here."""

@@ -1,5 +1,5 @@
-"""The capabilities behind ``ctx.api``: calls of the APIs of other plugins, and of those that the
-bot's OneBot adapter offers."""
+"""The capabilities behind ``ctx.api``, with which a plugin calls APIs of other plugins and of the
+bot's OneBot adapter."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -55,8 +55,8 @@ async def get(call: CapabilityCall) -> Answer:
 
 
 async def list_apis(call: CapabilityCall) -> Answer:
-    """``api.list``: the APIs that the calling plugin may call; those of the OneBot adapter only if
-    the bot has an OneBot account."""
+    """``api.list``: the APIs that the calling plugin may call. The APIs of the OneBot adapter are
+    among them only if the bot has a OneBot account."""
     wanted = call.text("plugin_id")
     apis = [_described(each) for each in _visible(call) if wanted in ("", each[0].plugin_id)]
     if call.bot.store.accounts.instances(ADAPTER):
@@ -84,9 +84,13 @@ def _visible(call: CapabilityCall) -> Iterator[PluginApi]:
 
 
 def _named_api(call: CapabilityCall) -> PluginApi | OneBotApi:
-    """Find the API with the full name (``plugin_id.name``) in ``api_name``, or with this short name
-    if it is the only one. The plugin's own APIs go before those of other plugins, and those before
-    the ones of the bot's OneBot adapter. Raises `CapabilityError`."""
+    """Find the API that ``api_name`` names, with its full name (``plugin_id.name``) or its short
+    name.
+
+    A short name is looked up in the plugin's own APIs, then in the APIs of other plugins, then in
+    those of the bot's OneBot adapter. Raises `CapabilityError`, also if several other plugins have
+    the short name.
+    """
     wanted, version = call.text("api_name", needed=True), call.text("version")
     short: list[PluginApi] = []
     for plugin, each in _visible(call):

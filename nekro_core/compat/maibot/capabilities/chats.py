@@ -1,6 +1,6 @@
 """The capabilities behind ``ctx.chat``, ``ctx.message``, ``ctx.person`` and ``ctx.knowledge``.
 
-Most of them read the bot's database.
+Most of these capabilities read the bot's database.
 """
 
 import re
@@ -172,11 +172,11 @@ async def person_value(call: CapabilityCall) -> Answer:
 
 
 async def knowledge(call: CapabilityCall) -> Answer:
-    """``knowledge.search``: messages that contain words of the query. Messages with the most of
-    these words come first.
+    """``knowledge.search``: messages that contain words of the query. The message with the largest
+    number of these words comes first.
 
-    The newest 2,000 messages of the given chat are searched. If no chat is given, it is the chat
-    for which the plugin's handler runs.
+    The newest 2,000 messages of the given chat are searched. If no chat is given, the chat for
+    which the plugin's handler runs is searched.
     """
     query = call.text("query", needed=True)
     handler = current_call()

@@ -24,8 +24,8 @@ Row = dict[str, Any]
 
 
 async def config_get(call: CapabilityCall) -> Answer:
-    """``config.get``: the value of a dotted key in the plugin's configuration. If it is not there,
-    the value in `BotView.facts`, or the given default."""
+    """``config.get``: the value of a dotted key in the plugin's configuration. If the plugin has no
+    such key, the value in `BotView.facts`; if that has none either, the given default."""
     key = call.text("key", needed=True)
     for values in (call.plugin.settings, call.bot.facts()):
         exists, value = _value_at(values, key)
@@ -46,7 +46,7 @@ async def config_plugin(call: CapabilityCall) -> Answer:
 
 
 async def get(call: CapabilityCall) -> Answer:
-    """``database.get``: the rows that match filters, or the first of them."""
+    """``database.get``: all rows that match the filters, or only the first of them."""
     rows = await _matching_rows(call)
     if call.args.get("single_result") is True:
         return success(result=rows[0] if rows else None)
@@ -55,7 +55,7 @@ async def get(call: CapabilityCall) -> Answer:
 
 async def save(call: CapabilityCall) -> Answer:
     """``database.save``: changes the row whose key field has the given value. If there is no such
-    row, adds one."""
+    row, a new row is added."""
     data = _data(call)
     model = _own_model(call)
     table = await _table(call, model)
@@ -218,7 +218,7 @@ def _matcher(filters: Any) -> Callable[[Row], bool]:
     for key in filters:
         _, _, operator = str(key).partition("__")
         if operator and operator not in _OPERATORS:
-            raise CapabilityError(f"filter {key!r}: there is {', '.join(sorted(_OPERATORS))}")
+            raise CapabilityError(f"filter {key!r}: expected {', '.join(sorted(_OPERATORS))}")
 
     def match(row: Row) -> bool:
         for key, wanted in filters.items():

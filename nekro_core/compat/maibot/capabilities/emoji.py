@@ -34,8 +34,8 @@ Entry = dict[str, Any]
 
 
 async def register(call: CapabilityCall) -> Answer:
-    """``emoji.register``: adds a sticker. If no description is given, the bot's model writes one,
-    if it accepts pictures."""
+    """``emoji.register``: adds a sticker. If no description is given and the bot's model accepts
+    pictures, the model writes the description."""
     data = decoded(call.text("emoji_base64", needed=True))
     try:
         encoded = base64.b64encode(data or b"").decode()
@@ -48,7 +48,7 @@ async def register(call: CapabilityCall) -> Answer:
     number = hashlib.sha256(picture.data).hexdigest()[:32]
     entries = await _read(call)
     if number not in entries and len(entries) >= _MOST:
-        raise CapabilityError(f"emoji.register: there are {_MOST} already; delete some")
+        raise CapabilityError(f"emoji.register: there are {_MOST} stickers already; delete some")
     described = {
         "description": call.text("description"),
         "emotion": call.args.get("emotion") or [],
@@ -83,7 +83,7 @@ async def delete(call: CapabilityCall) -> Answer:
     number, entries = call.text("emoji_hash", needed=True), await _read(call)
     entry = entries.pop(number, None)
     if entry is None:
-        raise CapabilityError(f"emoji.delete: there is no {number!r}")
+        raise CapabilityError(f"emoji.delete: there is no sticker {number!r}")
     await anyio.Path(_folder(call) / entry["file"]).unlink(missing_ok=True)
     await _write(call, entries)
     return success(hash=number)
@@ -103,8 +103,9 @@ async def all_emoji(call: CapabilityCall) -> Answer:
 
 
 async def by_description(call: CapabilityCall) -> Answer:
-    """``emoji.get_by_description``: the sticker whose description and emotions contain the most
-    pairs of adjacent characters of the given text; None if no sticker contains such a pair."""
+    """``emoji.get_by_description``: the sticker that fits a text best: its description and emotions
+    contain the largest number of the text's pairs of adjacent characters. None if no sticker
+    contains such a pair."""
     wanted = call.text("description", needed=True)
     before = await call.hooks.hook("emoji.maisaka.before_select", {"description": wanted})
     if before.aborted:

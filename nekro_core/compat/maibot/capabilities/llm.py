@@ -31,8 +31,8 @@ from nekro_core.llm.model import (
 )
 
 TASKS = ("utils", "replyer", "planner", "vlm", "voice", "embedding")
-"""The names of MaiBot's tasks, with which plugins choose a model. Here the bot's model does all
-tasks except ``embedding``."""
+"""The names of MaiBot's tasks. In MaiBot, a plugin chooses a model by naming a task. Here the bot's
+model does every task except ``embedding``."""
 _EMBEDDING = "text-embedding"
 _LONGEST_S = 180.0
 _MOST_TOKENS = 16_384
@@ -123,7 +123,7 @@ async def embed(call: CapabilityCall) -> Answer:
 
 
 async def transcribe(call: CapabilityCall) -> Answer:
-    """``llm.transcribe_audio``: asks the model to transcribe a sound. It needs a model that accepts
+    """``llm.transcribe_audio``: asks the model to transcribe a sound. The model must accept
     sound."""
     model = call.bot.services.model
     if model is None or not model.profile.audio:

@@ -54,7 +54,8 @@ async def switch(call: CapabilityCall) -> Answer:
     name, kind = call.text("name", needed=True), call.text("component_type", needed=True).upper()
     kind = "TOOL" if kind == "ACTION" else kind
     stream = call.text("stream_id") if call.text("scope") not in ("", "global") else ""
-    # A plugin that gives a short name mostly means its own component.
+    # The plugin's own components are searched first, because a plugin that gives a short name
+    # usually means its own component.
     for plugin in sorted(call.plugins, key=lambda each: each is not call.plugin):
         for each in plugin.declared():
             if each.type == kind and name in (each.name, f"{plugin.plugin_id}.{each.name}"):
@@ -93,8 +94,8 @@ async def load(call: CapabilityCall) -> Answer:
 
 
 async def definitions(call: CapabilityCall) -> Answer:
-    """``tool.get_definitions``: the tools of the handler's chat, in the form of function schemas.
-    Outside of handlers, the tools of all MaiBot plugins."""
+    """``tool.get_definitions``: the tools as function schemas. In a handler, these are the tools of
+    its chat; outside of handlers, the tools of all MaiBot plugins."""
     handler, registry = current_call(), call.plugins.registry
     if registry is None:
         return success(tools=[])
@@ -108,7 +109,7 @@ async def definitions(call: CapabilityCall) -> Answer:
 
 async def not_supported(call: CapabilityCall) -> Answer:
     """Refuse a call of a capability that this bot does not have."""
-    raise CapabilityError(f"{call.name}: this bot has none")
+    raise CapabilityError(f"{call.name}: this bot does not have this capability")
 
 
 def _plugin_info(plugin: MaiBotPlugin) -> dict[str, Any]:

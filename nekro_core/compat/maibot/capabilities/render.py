@@ -72,8 +72,8 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
     """Draw the page with Chromium. Returns None if Playwright is not installed, or if Chromium
     cannot be confined here.
 
-    The page may load files from the network if the plugin allows it. It can never load files of
-    this machine.
+    The page may load files from the network if the plugin allows it. The page can never load files
+    of this machine.
     """
     args = call.args
     viewport = args.get("viewport") if isinstance(args.get("viewport"), Mapping) else {}
@@ -124,10 +124,11 @@ async def _picture_of(call: CapabilityCall, page: Any, html: str) -> bytes:
 
 
 def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
-    """Answers a page's requests.
+    """Make the function that answers a page's requests.
 
-    Parts of the page may come from the model or a stranger. So the chat's fetcher loads the
-    requested files, because Chromium itself could reach servers on this machine.
+    Chromium itself could reach servers on this machine, and parts of the page may come from the
+    model or a stranger. So Chromium loads nothing from the network: the bot's fetcher loads the
+    requested files.
     """
     fetcher = call.bot.services.fetcher
 

@@ -48,18 +48,19 @@ def platform_of(adapter: str) -> str:
 
 
 def adapter_of(platform: str) -> str:
-    """The adapter of a platform. ``platform`` is MaiBot's name."""
+    """The adapter of a platform. ``platform`` is MaiBot's name for it."""
     return _ADAPTERS.get(platform.strip().lower(), platform.strip())
 
 
 def gateway_adapter_of(platform: str) -> str:
-    """The adapter of a plugin's gateway, if the bot has an adapter of its own for the platform. So
-    the two never share an account or a chat."""
+    """The name of the adapter for a plugin's gateway if the bot has its own adapter for the
+    platform. The names differ, so the two adapters never share an account or a chat."""
     return f"{platform_of(adapter_of(platform))}{_GATEWAY}"
 
 
 def adapters_of(platform: str) -> tuple[str, str]:
-    """All adapters that may serve a platform: the bot's own, and that of a plugin's gateway."""
+    """The names of the adapters that may serve a platform: the bot's own adapter, and the adapter
+    of a plugin's gateway."""
     return adapter_of(platform), gateway_adapter_of(platform)
 
 
@@ -165,8 +166,8 @@ def message_of(
 
 
 def host_arguments(ctx: AgentCtx) -> dict[str, Any]:
-    """The arguments that every handler gets: the person who asks, and the chat. None of them comes
-    from the model."""
+    """The arguments from the host: the person who asks, and the chat. None of them comes from the
+    model."""
     group = ctx.chat.kind is not ChatKind.PRIVATE
     return {
         "stream_id": ctx.chat_key,

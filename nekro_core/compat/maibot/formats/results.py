@@ -28,8 +28,8 @@ def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
     value.
 
     If the value is a dict, the model's code gets the whole dict. A model that calls functions
-    natively reads the ``content`` of the dict, or its ``message`` if there is no content, or the
-    dict as JSON if there is neither. Raises `ToolFailure` if the value reports a failure.
+    natively reads the ``content`` of the dict; if it is missing, the ``message``; if that is
+    missing too, the dict as JSON. Raises `ToolFailure` if the value reports a failure.
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""
@@ -56,7 +56,8 @@ def _with_items(
 ) -> ToolReturn | ToolReturnMedia:
     media: list[ResultMedia] = []
     texts: list[str] = []
-    # Texts are counted too, because a plugin may tell the model the place of an item in the list.
+    # A place counts texts too, not only media, because a plugin may tell the model at which place
+    # of the list an item is.
     for place, item in enumerate(items[:_MAX_ITEMS], 1):
         if not isinstance(item, Mapping):
             continue
@@ -96,8 +97,8 @@ def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:
 
 
 def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | None:
-    """The content of an image or sound; a text with the reason if it cannot be shown; None for
-    other items."""
+    """The content of an image or a sound. If it cannot be shown, a text with the reason. For any
+    other item, None."""
     picture = kind == "image" or (kind == "binary" and mime.startswith("image/"))
     if picture and not encoded and uri.startswith(("http://", "https://")):
         return ImageContent(url=uri)

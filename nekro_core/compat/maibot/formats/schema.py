@@ -72,7 +72,7 @@ def object_schema(parameters: Any) -> dict[str, Any]:
 
 
 def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozenset()) -> Any:
-    """Remove the arguments that the host fills in from a schema. Arguments in ``kept`` stay."""
+    """Remove from a schema the arguments that the host fills in, except those in ``kept``."""
     hidden = HOST_NAMES - kept
     return {
         **schema,
@@ -82,8 +82,8 @@ def without_host_names(schema: Mapping[str, Any], kept: frozenset[str] = frozens
 
 
 def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dict[str, str]]:
-    """Convert a schema to parameters, required parameters first. Also returns a map from their
-    Python names to the plugin's names.
+    """Convert a schema to parameters, required parameters first. Also returns a map from the Python
+    names of the parameters to the plugin's names.
 
     The two names differ if the plugin's name is not a Python identifier. The parameters get no
     descriptions, because the tool's details contain the descriptions.
@@ -102,8 +102,8 @@ def parameters_of(schema: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], dic
                 annotation=annotation,
                 type_text="" if annotation is Any else type_text(annotation),
                 schema=each,
-                # If the schema has no default, the default of the handler applies. The stub then
-                # shows `...`.
+                # If the schema of an optional parameter has no default, the stub shows `...`, and
+                # the default of the handler applies.
                 default=REQUIRED if required else (... if default is None else default),
                 convert=_converter(annotation if required else _or_none(annotation)),
             )
@@ -246,7 +246,7 @@ def _converter(annotation: Any) -> Any:
 
 def python_name(name: str, taken: Container[str], prefix: str = "p") -> str:
     """Convert a plugin's name to a similar Python identifier that is not in ``taken``."""
-    normal = unicodedata.normalize("NFKC", name)  # Python does the same with names
+    normal = unicodedata.normalize("NFKC", name)  # as Python does with names
     clean = "".join(each if f"a{each}".isidentifier() else "_" for each in normal) or "_"
     if not clean.isidentifier() or clean.startswith("_ctx"):
         clean = f"{prefix}_{clean}"

@@ -40,8 +40,8 @@ class CommandMatch:
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """The result of a command. If ``stops`` is true, the message does not wake the bot. If
-    ``hides`` is true, the model does not see the message either."""
+    """The result of a command. If ``stops`` is true, the message that called the command does not
+    wake the bot. If ``hides`` is true, the model does not see this message either."""
 
     success: bool
     text: str
@@ -135,8 +135,8 @@ def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
     """Convert the return value of a handler: ``(success, text, intercept)``, a dict, a text or
     None.
 
-    ``intercept`` is a bool or a level. From level 1 the message does not wake the bot; from level 2
-    the model does not see it either.
+    ``intercept`` is a bool or a level. From level 1 on, the message does not wake the bot. From
+    level 2 on, the model does not see the message either.
     """
     level = component.number("intercept_message_level", 1)
     if isinstance(value, list | tuple):

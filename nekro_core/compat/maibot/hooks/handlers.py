@@ -64,8 +64,8 @@ _LONGEST_S = 30.0
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
     """The outcome of a hook or event. ``kwargs`` are the arguments with the changes of all
-    handlers. If ``aborted`` is true, the action after the hook must not happen; ``result`` is the
-    value that the handler wants to use instead."""
+    handlers. If ``aborted`` is true, the action that follows the hook must not happen; ``result``
+    is then the value that the handler gave in place of the action's result, or None."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False
@@ -170,8 +170,8 @@ class HookRunner:
         arguments: dict[str, Any],
         ctx: AgentCtx | None,
     ) -> HookOutcome | None:
-        """Run a handler, which may change ``arguments``. Returns an outcome if the handler ended
-        the hook."""
+        """Run a handler, which may change ``arguments``. Returns an outcome if the handler aborted
+        the hook; None otherwise."""
         failed: list[BaseException] = []
         # Handlers in MaiBot get a copy: what they change in place has no effect.
         value = await self._call(plugin, each, deepcopy(arguments), ctx, failed)

@@ -42,8 +42,8 @@ _AFTER = ("maisaka.planner.after_response", "post_llm", "after_llm")
 class HookedModel:
     """A `ChatModel` that runs hooks and events for the requests of turns and for their replies.
 
-    If no plugin has such a handler, the reply is streamed as usual. If a handler may change the
-    reply, the reply is yielded only when it is complete.
+    If no plugin has a handler for replies, the reply is streamed as usual. If a handler may change
+    the reply, the reply is yielded only when it is complete.
     """
 
     def __init__(

@@ -28,9 +28,9 @@ _LOOKED_THROUGH = 50
 class InboundMessages:
     """Passes received messages to the MaiBot plugins.
 
-    The methods are mounted on every plugin. But the handlers of all plugins must run in one common
-    order, and a message must run at most one command. So only the methods on the first plugin do
-    the work, for all plugins.
+    The handlers of all plugins must run in one common order, and a message must run at most one
+    command. So the methods are mounted on every plugin, but only those on the first plugin do the
+    work, for all plugins.
     """
 
     bot: BotView

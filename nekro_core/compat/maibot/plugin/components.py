@@ -11,7 +11,7 @@ from typing import Any
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 MOST_COMPONENTS = 500
-"""Most components of one plugin. The largest known plugin has a few dozen tools."""
+"""How many components a plugin may have. The largest known plugin has a few dozen tools."""
 
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "TOOL": (

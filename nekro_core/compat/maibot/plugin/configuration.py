@@ -21,8 +21,8 @@ _MOST_COPIES = 50
 
 
 class MaiBotConfigError(NekroError, ValueError):
-    """The file or a value in it is invalid. The text says what is wrong, and in which line if that
-    is known."""
+    """The file or a value in it is invalid. The error's text says what is wrong and, if known, in
+    which line."""
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -25,15 +25,15 @@ from nekro_core.system.bounded_pattern import BoundedPattern
 from nekro_core.tools.outcome import ToolFailure
 
 _NOT_FOUND_DEPTH = 3
-"""If `invoke_component` raises because it does not know a component, the traceback has at most so
-many frames. An error with more frames was raised by the component itself."""
+"""If `invoke_component` raises because it does not know a component, the traceback has at most this
+number of frames. If it has more, the component itself raised the error."""
 
 
 @dataclass(slots=True)
 class HandlerCall:
     """One call of a handler. A task that the handler has started inherits the call and may run
-    after the handler's end. ``over`` is then true, and only the person, the chat and the message id
-    of ``ctx`` are still used."""
+    after the handler has ended. Then ``over`` is true, and of ``ctx`` only the person, the chat and
+    the message id are still used."""
 
     ctx: AgentCtx
     over: bool = False
@@ -68,9 +68,9 @@ class MaiBotPlugin:
     ``instance`` is the object that ``create_plugin()`` returned. ``native`` is the `NekroPlugin`
     for it. ``tool_s`` is the time limit in seconds of a tool that sets no limit. ``off`` has the
     components that are switched off, as type, name and stream id (empty for all chats).
-    ``patterns`` caches the patterns of its commands, with None for an invalid pattern.
-    ``components`` can be called; until ``on_load`` has returned, these are the gateways alone, and
-    ``offered`` is false.
+    ``patterns`` caches the compiled patterns of the plugin's commands, with None for an invalid
+    pattern. ``components`` are the components that can be called. Until ``on_load`` has returned,
+    only gateways are among them, and ``offered`` is false.
     """
 
     manifest: MaiBotManifest
@@ -188,8 +188,8 @@ class LoadedPlugins:
         return iter(self.by_id.values())
 
     def is_first(self, plugin: MaiBotPlugin) -> bool:
-        """Whether this plugin was loaded before all other plugins. Work for all plugins is done
-        once, in the methods of the first plugin."""
+        """Whether this plugin was loaded before all others. Work that must be done once for all
+        plugins is done by the methods of the first plugin."""
         return next(iter(self), None) is plugin
 
     def find(self, name: str) -> MaiBotPlugin | None:

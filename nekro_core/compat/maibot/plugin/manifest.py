@@ -20,8 +20,9 @@ HOST_VERSION = "1.3.15"
 """The version of MaiBot that this host implements. A manifest says which versions the plugin works
 with."""
 PROVIDED_PLUGINS = frozenset({"maibot-team.napcat-adapter", "maibot-team.snowluma-adapter"})
-"""Plugins of MaiBot whose work the bot's own OneBot adapter does, and whose APIs it offers
-(`nekro_core.compat.maibot.onebot`). A plugin that needs one of them finds it, in any version."""
+"""Plugins of MaiBot that are not needed here, because the bot's own OneBot adapter does their work
+and offers their APIs (`nekro_core.compat.maibot.onebot`). If the manifest of a plugin says that it
+needs one of them, in any version, that one counts as installed."""
 STRICT_REMEDY = (
     "use another version of the plugin, or set NEKRO_PLUGIN__STRICT_HOST_RANGE=false to try it"
 )
@@ -42,8 +43,8 @@ class MaiBotManifest:
 
     ``capabilities`` are the calls that the plugin may make. ``plugins`` and ``packages`` are the
     plugins and packages that it needs, each with a range of versions. ``raw`` is the whole
-    manifest. ``host_range_problem`` says that the manifest's range of MaiBot versions does not
-    include `HOST_VERSION`; it is empty if the range does.
+    manifest. If the manifest's range of MaiBot versions does not include `HOST_VERSION`,
+    ``host_range_problem`` is a text that says so; otherwise it is empty.
     """
 
     plugin_id: str
@@ -61,7 +62,7 @@ class MaiBotManifest:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The author and the module name, which are the two parts of the id, as identifiers."""
+        """The author and the module name: the two parts of the id, made Python identifiers."""
         first, _, rest = self.plugin_id.partition("." if "." in self.plugin_id else "-")
         return _identifier(first), _identifier(rest)
 
@@ -136,7 +137,7 @@ def _put_in_order(
     above: frozenset[Path],
 ) -> None:
     if path in ordered or path in above:
-        return  # already listed, or in a circle of plugins that need each other
+        return  # it is listed already, or it is in a circle of plugins that need each other
     manifest = manifests[path]
     for needed, _ in manifest.plugins if manifest else ():
         if needed in by_id:
@@ -211,9 +212,9 @@ def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list
 
 
 def _outside_range(raw: Mapping[str, Any], key: str, ours: str) -> str:
-    """Return a problem if the version ``ours`` is below ``min_version``, or if its first two
-    numbers are above the first two numbers of ``max_version``; otherwise an empty text. Raises
-    `MaiBotManifestError` if one of them is no version."""
+    """Return a text with the problem if the version ``ours`` is below ``min_version``, or if its
+    first two numbers are above the first two numbers of ``max_version``; otherwise an empty text.
+    Raises `MaiBotManifestError` if ``min_version`` or ``max_version`` is not a version."""
     wanted = _mapping(raw, key)
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):
@@ -234,8 +235,8 @@ def _host_warning(problem: str) -> list[PluginProblem]:
 
 @cache
 def _sdk_version() -> str:
-    """The version of the installed SDK. It is cached, because each lookup after a change of the
-    packages' folder makes the import system store another record."""
+    """The version of the installed SDK. It is cached, because a lookup after a change in the folder
+    of the packages makes the import system store one more record."""
     return version("maibot-plugin-sdk")
 
 

@@ -1,4 +1,5 @@
-"""Says, before a plugin is installed, why the bot could not load it. Its code does not run."""
+"""Says, before a plugin is installed, why the bot could not load it. The plugin's code does not
+run."""
 
 from pathlib import Path
 
@@ -18,8 +19,9 @@ def manifest_problems(
 ) -> list[PluginProblem]:
     """Read the manifest of a plugin's folder, and return the problems that loading it would report.
 
-    An error means that the plugin would not be loaded. ``plugins`` is the folder of the plugins
-    that are installed. A file, and a folder without a manifest, have no problems.
+    A problem that is an error means that the plugin would not be loaded. ``plugins`` is the folder
+    of the plugins that are installed. If ``plugin`` is a file or a folder without a manifest, there
+    are no problems.
     """
     path = plugin / FILE_NAME
     if not path.is_file():

@@ -136,10 +136,10 @@ async def gen_openai_chat_response(
         messages: `OpenAIChatMessage` objects, or dicts in the form of OpenAI's API. A message of
             another form raises `ValueError` or `TypeError`.
         temperature: Sent to the provider unchanged; None leaves the choice to the provider.
-        top_p: Sent in the same way.
-        top_k: Sent in the same way.
-        frequency_penalty: Sent in the same way.
-        presence_penalty: Sent in the same way.
+        top_p: Sent in the same way as ``temperature``.
+        top_k: Sent in the same way as ``temperature``.
+        frequency_penalty: Sent in the same way as ``temperature``.
+        presence_penalty: Sent in the same way as ``temperature``.
         extra_body: Further fields of the request's body.
         api_key: The provider's key.
         base_url: The address of the API. Without an address, the bot's own model answers, and
@@ -147,8 +147,8 @@ async def gen_openai_chat_response(
         proxy_url: The address of a proxy.
         stream_mode: Copied to the result; it has no other effect.
         max_wait_time: Time limit in seconds; 600 unless given.
-        max_tokens: Most tokens of the answer. If not given, 4096 or a quarter of the model's
-            context, whichever is less.
+        max_tokens: Maximum number of tokens of the answer. If not given, 4096 or a quarter of the
+            model's context, whichever is less.
         stop: Texts at which the answer ends.
         other: Ignored; their names are logged.
 
@@ -293,8 +293,8 @@ async def gen_openai_embeddings(
 
 
 def _endpoint(base_url: str | None) -> str:
-    """Remove spaces around an address. Returns an empty text for the address that means the models
-    in this process."""
+    """Remove spaces around an address. For `EMBEDDED`, which means the models that are part of the
+    bot, returns an empty text."""
     address = (base_url or "").strip()
     return "" if address.rstrip("/") == EMBEDDED else address
 

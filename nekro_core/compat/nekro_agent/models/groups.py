@@ -9,8 +9,8 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.settings import LLMSettings
 
 EMBEDDED = "embedded://local"
-"""An address that means the models in this process. Only the functions of this package understand
-it."""
+"""An address that means the models that are part of the bot. Only the functions of this package
+understand this address."""
 DEFAULT, EMBEDDING = "default", "text-embedding"
 _EMBEDDED_EMBEDDING = "n-grams"
 
@@ -22,16 +22,17 @@ class ModelConfigGroup(BaseModel):
         GROUP_NAME: The operator's name for the group.
         CHAT_MODEL: The name of the model at its provider.
         CHAT_PROXY: The address of a proxy; empty for no proxy.
-        BASE_URL: The address of the API, or ``embedded://local`` for the model in this process.
+        BASE_URL: The address of the API, or ``embedded://local`` for a model that is part of the
+            bot.
         API_KEY: The provider's key in plain text; empty for no key.
         MODEL_TYPE: ``chat``, ``embedding`` or ``draw``.
         ENABLE_VISION: Whether the model accepts pictures.
         ENABLE_COT: Always False, because a model's thoughts are not stored.
-        TEMPERATURE: The operator's setting; None leaves it to the provider.
-        TOP_P: The operator's setting; None leaves it to the provider.
+        TEMPERATURE: The operator's setting; if None, the provider chooses the value.
+        TOP_P: The operator's setting; if None, the provider chooses the value.
         TOP_K: Always None, because there is no setting for it.
-        PRESENCE_PENALTY: Always None: there is no setting.
-        FREQUENCY_PENALTY: Always None: there is no setting.
+        PRESENCE_PENALTY: Always None, because there is no setting for it.
+        FREQUENCY_PENALTY: Always None, because there is no setting for it.
         EXTRA_BODY: Fields that are added to the body of each request; None for no fields.
     """
 
@@ -72,11 +73,12 @@ class ModelGroups(dict[str, ModelConfigGroup]):
         Args:
             own: The settings of the bot's own model.
             others: The groups in the operator's settings, by name.
-            embedded: The name of the embedded model. It is the default if ``own`` names no model.
+            embedded: The name of the embedded model, which is the group ``default`` if ``own``
+                names no model.
 
         Returns:
-            The groups ``default`` and ``text-embedding``, and the groups in ``others``. A group in
-            ``others`` with one of these two names replaces it.
+            The groups ``default`` and ``text-embedding``, and the groups in ``others``. If a group
+            in ``others`` has one of these two names, it replaces the group of this name.
         """
         groups = cls()
         default = _group(DEFAULT, own)

@@ -189,8 +189,8 @@ class OpenAIChatMessage:
         """Convert the message to the form of OpenAI's API.
 
         Returns:
-            A dict with ``role`` and ``content``. The content is not a copy but the list of this
-            message.
+            A dict with ``role`` and ``content``. The content is the list of this message, not a
+            copy.
         """
         return {"role": self.role, "content": self.content}
 

@@ -86,9 +86,10 @@ class DBChatChannel(Row):
 
     @classmethod
     def made(cls, host: NekroAgentHost, key: ChatKey, first_seen: float = 0.0) -> Self:
-        """Make the row of a chat. The chat may have no messages yet."""
+        """Make the row of a chat. The chat may have no messages yet. If ``first_seen`` is 0, the
+        bot's own memory of it is used."""
         extra = host.extra_chats.get(str(key))
-        at = datetime.fromtimestamp(first_seen).astimezone() if first_seen else None
+        at = datetime.fromtimestamp(first_seen or host.first_seen(key)).astimezone()
         began = extra.get("conversation_start_time")
         return cls(
             id=row_number(str(key)),
@@ -145,8 +146,8 @@ class DBChatChannel(Row):
         return ChannelStatus.OBSERVE if self.observe_mode else ChannelStatus.ACTIVE
 
     async def set_channel_status(self, status: ChannelStatus | str) -> None:
-        """Switch the bot's answers in this chat on or off. Raises `ValueError` for another
-        status."""
+        """Switch the bot's answers in this chat on or off. Raises `ValueError` if ``status`` is not
+        a `ChannelStatus`."""
         status = ChannelStatus(status)
         self.is_active = status is not ChannelStatus.DISABLED
         self.observe_mode = status is ChannelStatus.OBSERVE
@@ -167,7 +168,7 @@ class DBChatChannel(Row):
         return config
 
     async def get_preset(self) -> DBPreset:
-        """The preset of the chat; the bot's own (`DefaultPreset`) if the chat has none."""
+        """The preset of the chat; if it has none, the bot's own preset (`DefaultPreset`)."""
         preset = await DBPreset.get_or_none(id=self.preset_id) if self.preset_id else None
         return preset or DefaultPreset.from_settings(current_host())
 

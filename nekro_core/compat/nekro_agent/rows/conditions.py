@@ -109,8 +109,8 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
 
 
 def loosely_equal(mine: Any, given: Any) -> bool:
-    """Whether a field equals a value. A number equals the same number as text, because plugins
-    write ids in both ways."""
+    """Whether a field equals a value. The text ``"7"`` equals the number 7, because some plugins
+    write an id as text and others as a number."""
     if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
         return mine == str(given)
     if isinstance(mine, datetime) and isinstance(given, datetime):
@@ -163,7 +163,7 @@ LOOKUPS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def text_column(name: str) -> ColumnCondition:
-    """Make the SQL conditions for a column of texts."""
+    """Make the function that writes conditions on a column of texts."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
@@ -195,7 +195,7 @@ _SIGNS: Mapping[str, Sign] = {
 
 
 def number_column(name: str) -> ColumnCondition:
-    """Make the SQL conditions for a column of whole numbers."""
+    """Make the function that writes conditions on a column of whole numbers."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
@@ -209,8 +209,8 @@ def number_column(name: str) -> ColumnCondition:
 
 
 def second_column(name: str) -> ColumnCondition:
-    """Make the SQL conditions for a column of times in seconds with fractions. Plugins see these
-    times as whole seconds or as `datetime`."""
+    """Make the function that writes conditions on a column of times, which are seconds with
+    fractions. Plugins see these times as whole seconds or as `datetime`."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:
@@ -222,7 +222,7 @@ def second_column(name: str) -> ColumnCondition:
             return None
         if not math.isfinite(value):
             return column.compare(_SIGNS[lookup], value)
-        # A plugin's second 101 is every time from 101.0 to below 102.0.
+        # For a plugin, every time from 101.0 to below 102.0 is the second 101.
         after = math.floor(value) + 1 if lookup in ("gt", "lte") else math.ceil(value)
         return column.compare(">=" if lookup in ("gt", "gte") else "<", after)
 
@@ -230,7 +230,8 @@ def second_column(name: str) -> ColumnCondition:
 
 
 def flag_column(name: str) -> ColumnCondition:
-    """Make the SQL conditions for a column of bools. Plugins may write the values as 1 and 0."""
+    """Make the function that writes conditions on a column of bools. Plugins may write the values
+    as 1 and 0."""
     column = Column(name)
 
     def condition(lookup: str, value: Any) -> WhereClause | None:

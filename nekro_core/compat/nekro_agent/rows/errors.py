@@ -1,5 +1,5 @@
-"""The errors of queries and rows. Plugins catch Tortoise's exceptions, so each of these is one of
-Tortoise's too."""
+"""The errors of queries and rows. Each of them is a subclass of an exception of Tortoise ORM,
+because plugins catch those exceptions."""
 
 from tortoise import exceptions as tortoise
 

@@ -1,10 +1,10 @@
-"""Numbers for rows that the database knows by a text."""
+"""Makes numeric ids for rows whose key in the database is a text."""
 
 import hashlib
 
 _BYTES = 6
-"""48 bits, which JavaScript and every database hold exactly. Among 20,000 rows, two have the same
-number with a probability of less than one in a million."""
+"""48 bits, which JavaScript and every database hold exactly. The probability that two of 20,000
+rows have the same number is less than one in a million."""
 FIRST = 2
 """The lowest number. 0 stands for a row that is not stored, and 1 for the operator."""
 

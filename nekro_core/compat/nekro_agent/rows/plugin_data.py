@@ -67,7 +67,7 @@ class DBPluginData(Row):
 
 
 class ExecStopType(IntEnum):
-    """Why a run of code ended. Both values for agents mean that a tool ended it."""
+    """Why a run of code ended. ``AGENT`` and ``MULTIMODAL_AGENT`` mean that a tool ended it."""
 
     NORMAL = 0
     ERROR = 1
@@ -93,7 +93,7 @@ _STOPS = {
 
 
 def stop_type(stop: str) -> ExecStopType:
-    """Translate the bot's word for why a run ended."""
+    """Convert the bot's word for why a run ended to an `ExecStopType`."""
     return _STOPS.get(stop, ExecStopType.ERROR)
 
 

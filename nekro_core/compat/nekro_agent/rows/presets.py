@@ -11,7 +11,7 @@ from nekro_core.tools.outcome import InvalidValue
 OWN_ID = -1
 """The id of the bot's own preset."""
 _TIMES = ("create_time", "update_time")
-"""Fields that are stored as texts."""
+"""Fields with times, which the JSON file has as texts."""
 
 
 class DBPreset(Row):
@@ -65,7 +65,7 @@ class DefaultPreset(DBPreset):
 
     @classmethod
     def from_settings(cls, host: NekroAgentHost) -> Self:
-        """Make it from the bot's settings."""
+        """Make the preset from the bot's settings."""
         name = host.agent.names[0]
         return cls(id=OWN_ID, name=name, title=name, content=host.agent.persona)
 

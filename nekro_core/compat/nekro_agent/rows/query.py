@@ -20,9 +20,10 @@ from nekro_core.store.queries import WhereClause
 
 _BATCH = 500
 _MOST_ROWS = 50_000
-"""Most rows that some queries read: a query with a condition or an order that SQL cannot express,
-and a query with an offset and no limit. Such a query reads the first rows in its order. If it
-orders by a field without a column, it reads the first rows in the table's order."""
+"""The largest number of rows that two kinds of queries read: a query with a condition or an order
+that SQL cannot express, and a query with an offset and no limit. Such a query reads the first rows
+in its order. If it orders by a field without a column, it reads the first rows in the table's
+order."""
 
 NEW_DICT: Any = object()
 """A marker for the default of a field: each row gets a new empty dict."""
@@ -183,7 +184,7 @@ class Query(Generic[M]):
         parts, fixed = self._parts, self._fixed_rows()
         if not fixed or parts.limit < 0:
             return await self._stored_rows()
-        # The fixed rows come before the others. The order of the query may put them elsewhere.
+        # The fixed rows come before the stored rows, unless the query's order puts them elsewhere.
         until = parts.offset + parts.limit if parts.limit else 0
         unbounded = Query(self._model, replace(parts, offset=0, limit=until))
         rows = [*fixed, *await unbounded._stored_rows()]
@@ -192,7 +193,7 @@ class Query(Generic[M]):
         return rows[parts.offset : until or None]
 
     def _fixed_rows(self) -> list[M]:
-        """The rows without a place in the source for which all conditions are true."""
+        """The rows of `Row.fixed_rows` for which all conditions are true."""
         return [
             row
             for row in self._model.fixed_rows()
@@ -302,7 +303,8 @@ class Row:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same row. A row that is not stored equals only itself."""
+        """Whether both objects stand for the same row. A row that is not stored equals only
+        itself."""
         if not isinstance(other, Row) or not (self.pk or other.pk):
             return self is other
         return type(self) is type(other) and bool(self.pk == other.pk)
@@ -327,7 +329,7 @@ class Row:
 
     @classmethod
     def fixed_rows(cls) -> Sequence[Self]:
-        """Rows that every query has besides those of the source."""
+        """Rows of this class that are not in the source. Queries treat them like stored rows."""
         return ()
 
     @classmethod

@@ -17,11 +17,11 @@ class RowSource(Protocol):
 
     @property
     def orders(self) -> Mapping[str, str]:
-        """The fields by which the database can order, with their columns."""
+        """The fields by which the database can order rows: maps each field to its column."""
 
     @property
     def default_order(self) -> str:
-        """The column that orders rows that are equal in the query's order."""
+        """The column that decides the order of rows if the query's own order does not."""
 
     async def rows(
         self, where: WhereClause, *, order: Sequence[str], limit: int, offset: int

@@ -19,7 +19,7 @@ from nekro_core.policy.permissions import CommandPermission, permission_of
 _IN_FILE = ("ban_until", "prevent_trigger_until", "ext_data")
 """Fields that have no column in the database. They are stored in `NekroAgentHost.extra_users`."""
 OPERATOR_ID = 1
-"""The id of the operator. Plugins write ``DBUser.filter(id__not=1)`` to get only people of
+"""The id of the operator. Plugins write ``DBUser.filter(id__not=1)`` to get only the people in
 chats."""
 _COLUMNS: Mapping[str, ColumnCondition] = {
     "platform_userid": text_column("user_id"),
@@ -42,8 +42,8 @@ class DBUser(Row):
 
     ``perm_level`` is 1 for users, 2 for advanced users and 3 for super users. It comes from the
     operator's settings, and a plugin cannot raise it. ``id`` is made from the account and the
-    person's id on the platform (`row_number`). The row with the id 1 is the operator at the bot's
-    web page, who has no id on a platform.
+    person's id on the platform (`row_number`). The row with the id 1 is the operator, who uses the
+    bot's web page and has no id on a platform.
     """
 
     id: int = 0

@@ -46,10 +46,11 @@ async def download_file(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Fetch a file to ``file_path``, or into the uploads of ``from_chat_key``.
+    """Fetch a file and store it at ``file_path``; if this is empty, in the uploads folder of the
+    chat ``from_chat_key``.
 
-    Returns its path and its name. Raises `ValueError` if the file cannot be fetched, or if both
-    ``file_path`` and ``from_chat_key`` are empty.
+    Returns the file's path and its name. Raises `ValueError` if the file cannot be fetched, or if
+    both ``file_path`` and ``from_chat_key`` are empty.
     """
     fetcher = current_host().reach.fetcher
     if fetcher is None:
@@ -74,7 +75,8 @@ async def download_file_from_bytes(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Store bytes in the same place as `download_file`. Returns the path and the name."""
+    """Store bytes at the place where `download_file` would store a file. Returns the path and the
+    name."""
     return await _kept(bytes_data, file_path, file_name, use_suffix, from_chat_key)
 
 
@@ -86,8 +88,8 @@ async def download_file_from_base64(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Store a file that is given as base64 in the same place as `download_file`. The text may begin
-    with ``base64://`` or ``data:...,``. Returns the path and the name."""
+    """Store a file that is given as base64 at the place where `download_file` would store it. The
+    base64 text may begin with ``base64://`` or ``data:...,``. Returns the path and the name."""
     text = base64_str.removeprefix("base64://")
     text = text.partition(",")[2] if text.startswith("data:") else text
     return await _kept(base64.b64decode(text), file_path, file_name, use_suffix, from_chat_key)

@@ -9,16 +9,18 @@ from nekro_core.tools.outcome import InvalidValue
 __all__ = ["process_image_data_url"]
 
 MAX_BYTES = 500 * 1024
-"""Bytes of a picture, unless the plugin wants another number."""
+"""Largest size of a picture in bytes, unless the plugin gives another number."""
 _SIDES = (2048, 1568, 1024, 768, 512, 384, 256, 128, 64)
-"""Pixels of the longer side that are tried, from the largest."""
+"""Lengths of the longer side in pixels. They are tried in this order until the picture fits."""
 
 
 async def process_image_data_url(data_url: str, max_size: int = MAX_BYTES) -> str:
-    """Make a picture fit ``max_size`` bytes. A picture that fits already stays as it is.
+    """Make a picture smaller, so that it has at most ``max_size`` bytes. A picture that already has
+    no more is returned unchanged.
 
-    ``data_url`` is ``data:image/png;base64,...``, and so is the result. Raises `InvalidValue` if it
-    is no such URL or no picture, or if no size fits.
+    ``data_url`` and the result are data URLs such as ``data:image/png;base64,...``. Raises
+    `InvalidValue` if ``data_url`` is not such a URL, if its data are not a picture, or if the
+    picture does not fit at any size.
     """
     head, comma, encoded = data_url.partition(",")
     if not comma or not head.startswith("data:image/") or not head.endswith(";base64"):

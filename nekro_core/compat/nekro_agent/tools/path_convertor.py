@@ -28,11 +28,11 @@ __all__ = [
 def convert_to_host_path(
     sandbox_path: Path | str, chat_key: str = "", container_key: str | None = None
 ) -> Path:
-    """The path of the host's copy of a file in a chat's box. In a call of a plugin, it is the chat
-    of this call.
+    """The path of the host's copy of a file in a chat's box. While a call of a plugin runs, the
+    chat is the chat of this call.
 
     Raises `ValueError` for a path outside of the box's folders, and `ToolFailure` if ``chat_key``
-    is another chat.
+    is not the chat of the call.
     """
     del container_key
     ctx = current_call()

@@ -13,7 +13,7 @@ from tests.adapters.uniseg.stock import Bench, bench
 
 
 class Peer:
-    """A fake platform. ``chat`` is a group's chat key; ``settings`` are those of the adapter."""
+    """A fake platform. ``chat`` is a group's chat key; ``settings`` configure the adapter."""
 
     chat: ClassVar[str]
     settings: ClassVar[dict[str, Any]] = {}

@@ -363,7 +363,7 @@ async def test_pictures_are_sent_with_a_caption(
     assert animation.method == "sendAnimation"
 
 
-async def test_each_kind_of_medium_has_its_method(
+async def test_each_kind_of_medium_is_sent_with_its_own_method(
     bot: Bench, peer: TelegramPeer, tmp_path: Path
 ) -> None:
     path = tmp_path / "a"
@@ -436,7 +436,7 @@ async def test_a_message_of_unknown_outcome_is_listed_and_never_sent_again(
     assert len(texts) <= 1
 
 
-async def test_a_rate_limited_chat_gets_no_call_before_its_time(
+async def test_a_chat_gets_no_call_before_its_rate_limit_ends(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     flood = Failed(429, "Too Many Requests: retry after 900", {"retry_after": 900})
@@ -449,7 +449,9 @@ async def test_a_rate_limited_chat_gets_no_call_before_its_time(
     assert (await bot.send("telegram-group_-1002", "others are not meant")).ok
 
 
-async def test_after_a_short_rate_limit_a_send_works(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_rate_limited_send_is_pending_and_the_next_one_works(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     peer.answer("sendMessage", Failed(429, "Too Many Requests", {"retry_after": 0.05}))
     assert (await bot.send(GROUP, "one")).state is DeliveryState.PENDING
     assert (await bot.send(GROUP, "one")).ok
@@ -467,7 +469,9 @@ async def test_a_send_follows_a_group_that_became_a_supergroup(
     assert [call.params["chat_id"] for call in peer.sends] == [-1005, -1005]
 
 
-async def test_an_edit_without_an_answer_is_unknown(bot: Bench, peer: TelegramPeer) -> None:
+async def test_the_outcome_of_an_edit_without_an_answer_is_unknown(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     sent = await bot.send(GROUP, "one")
     bot.adapter._send_s = 0.1
     peer.answer("editMessageText", Silence())

@@ -50,7 +50,7 @@ async def _paints(bot: Bot) -> None:
     assert "painted red x2 for lin" in bot.prompt
     assert ':2" type="image" mime="image/png" name="p.png"' in bot.prompt
     assert "Parameter details:" in bot.prompt
-    # A deferred tool has one line and no stub.
+    # The prompt shows a deferred tool in one line, without a stub.
     assert "gallery: Post the gallery of all paintings" in bot.prompt
     with pytest.raises(ToolFailure, match="argument 'colour': expected"):
         await chat.call("paint_colour", "blue")

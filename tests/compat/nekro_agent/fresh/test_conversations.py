@@ -120,7 +120,7 @@ async def _handles_files(bot: Bot) -> None:
     note = chat.sent[-3]
     assert isinstance(note.segments[0], File)
     assert note.files == (b"hello",)
-    # The plugin's hook returns 2, which is the number of a signal.
+    # The plugin's hook returns 2, the number of `MsgSignal.BLOCK_ALL`.
     assert await chat.say("some spam", quiet_s=0.15) == []
 
 

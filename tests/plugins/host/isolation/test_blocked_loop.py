@@ -78,7 +78,7 @@ async def test_blocking_code_outside_plugins_is_shown_by_its_stack(lines: list[s
     assert f"{__file__}:" in lines[0]
 
 
-async def test_the_watch_leaves_no_thread() -> None:
+async def test_watching_the_event_loop_leaves_no_thread() -> None:
     before = threading.active_count()
     with watch_event_loop(0.1):
         assert threading.active_count() == before + 2

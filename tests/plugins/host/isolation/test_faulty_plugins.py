@@ -112,7 +112,8 @@ async def test_an_init_that_blocks_is_interrupted(world: World, lines: list[str]
             tool = registry.tools_for(GROUP).resolve("g")
             assert tool is not None
             assert isinstance(await call_tool(tool, world.ctx()), ToolReturn | ToolCallFailed)
-    # On a busy machine the watching thread finds the loop blocked only when it must interrupt it.
+    # On a busy machine the watching thread may notice the block only when it must interrupt it.
+    # So any log line about the block is enough here.
     assert any(line.startswith("plugin local/a ") and "blocked the" in line for line in lines)
 
 

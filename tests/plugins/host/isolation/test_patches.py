@@ -67,7 +67,7 @@ async def test_a_plugin_that_patches_others_is_named_when_it_is_loaded_later(wor
     async with world.bot() as registry:
         world.write("a.py", later)
         assert "it replaces httpx.AsyncClient.get for" in told(await registry.enable("ann.a"))[0]
-        # The patch is already there when the plugin is loaded again.
+        # Loaded again, the plugin sets the value that its patch left there, so it changes nothing.
         assert (await registry.enable("ann.a")).problems == ()
 
 

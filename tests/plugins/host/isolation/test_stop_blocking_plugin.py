@@ -70,7 +70,7 @@ async def test_a_regular_expression_that_holds_pythons_lock_is_interrupted(
             assert isinstance(outcome, ToolCallFailed)
             assert "block failed with LoopBlocked: it blocked the event loop for" in outcome.message
             assert isinstance(await called(registry, world, "fine"), ToolReturn)
-    # The thread that watches the loop and the main thread log at the same time.
+    # The watching thread and the main thread log at the same time, so other lines may come between.
     named, broken_off = [line for line in lines if line.startswith(("ann.a", "plugin local/a"))][:2]
     assert named.startswith("ann.a's block (")
     assert "has blocked the event loop for" in named

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from nekro_core.plugins.host.registry import LOCAL_FOLDER
 from nekro_core.system.errors import NekroError
+
+LOCAL_FOLDER = "plugins"
+"""Below the data folder: where the operator puts plugins."""
 
 
 class NoPlugin(NekroError, LookupError):
@@ -29,6 +31,7 @@ def link_plugin(plugin: Path, data_dir: Path) -> str:
 
 def plugin_name(place: Path) -> str:
     """The name under which a plugin's file or folder is imported. Raises `NoPlugin`."""
+    place = place.resolve()
     is_folder = (place / "__init__.py").is_file() or (place / "_manifest.json").is_file()
     is_file = place.suffix == ".py" and place.is_file()
     if not (is_folder or is_file):

@@ -1,0 +1,57 @@
+"""Makes the two parts of a plugin's key from any texts.
+
+Authors of plugins for nekro-agent write their names freely: ``Momo-chan``, ``Nekro Gopher``. The
+key of a plugin is part of file names, of URLs and of settings, so it has only letters of ASCII,
+digits, ``_`` and ``-``.
+"""
+
+import hashlib
+import keyword
+import re
+
+LONGEST = 64
+"""The most characters of a name that stays as it is. A key is part of file names."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
+_FOLDED = re.compile(r".*-[0-9a-f]{12}\Z", re.DOTALL)
+_SHOWN = 40
+
+
+def author_key(author: str) -> str:
+    """Get the author's part of a plugin's key.
+
+    A name of at most 64 letters, digits, ``_`` and ``-`` stays as it is, unless it begins with
+    ``-``. Any other name becomes what is left of it, with ``_`` for the rest, then ``-`` and 12
+    hexadecimal digits of its SHA-256: ``Nekro Gopher`` becomes ``Nekro_Gopher-`` and the digits. A
+    name that already ends in such digits is changed as well. So two authors have the same key only
+    if these digits of their hashes are equal, which happens by chance once in 2**48.
+    """
+    if _PLAIN.match(author) and len(author) <= LONGEST and not _FOLDED.match(author):
+        return author
+    left = re.sub(r"[^A-Za-z0-9_]+", "_", author).strip("_")[:_SHOWN] or "author"
+    digest = hashlib.sha256(author.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{left}-{digest[:12]}"
+
+
+def module_key(module_name: str) -> str:
+    """Get the module's part of a plugin's key, which is also the name before the dot by which code
+    calls the plugin's functions.
+
+    An identifier stays as it is. In another name, ``-``, ``.`` and spaces become ``_``:
+    ``nekro-plugin-news`` becomes ``nekro_plugin_news``. If that is no identifier either, other
+    characters become ``_`` as well, and ``_`` and 12 hexadecimal digits of the name's SHA-256
+    follow. If two plugins of one author then have the same key, the second is refused when it is
+    loaded.
+    """
+    name = re.sub(r"[-. ]", "_", module_name)
+    if name.isascii() and name.isidentifier() and not keyword.iskeyword(name):
+        return name
+    left = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:_SHOWN]
+    digest = hashlib.sha256(module_name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{'m_' if not left or left[0].isdigit() else ''}{left}_{digest[:12]}"
+
+
+def folded_key(key: str) -> str:
+    """Get the key of a plugin from ``author.module_name`` as the plugin writes them."""
+    author, _, module = key.rpartition(".")
+    return f"{author_key(author)}.{module_key(module)}"

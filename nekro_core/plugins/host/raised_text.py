@@ -1,0 +1,38 @@
+"""Tells errors that a plugin's code raises in so many words from errors that happen in it."""
+
+import dis
+import os
+from pathlib import PurePath
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+
+
+def raised_text(error: BaseException, own_files: str) -> str:
+    """Get the text of an error if a ``raise`` or ``assert`` in a plugin's own code made it; else an
+    empty text.
+
+    The author wrote such a text. Texts of other errors may contain keys and paths of the host:
+    ``tokens[name]`` raises a `KeyError` with the key, and a client an error with an address. So the
+    innermost frame of the traceback must be of a file of the plugin, and its instruction must be
+    RAISE_VARARGS. A caught error that is raised again keeps its innermost frame, with the
+    instruction at which it happened first.
+
+    Args:
+        error: The error, with its traceback.
+        own_files: The folder or the file of the plugin. Packages in a ``site-packages`` below it do
+            not count as its own. Empty for none.
+    """
+    trace = error.__traceback__
+    if trace is None or not own_files:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    # `co_code` has the instructions as they were compiled, even where Python has specialized them.
+    raised = 0 <= trace.tb_lasti < len(code.co_code) and code.co_code[trace.tb_lasti] == _RAISE
+    return str(error) if raised and _is_below(code.co_filename, own_files) else ""
+
+
+def _is_below(file: str, own_files: str) -> bool:
+    path, own = PurePath(os.path.realpath(file)), PurePath(os.path.realpath(own_files))
+    return path.is_relative_to(own) and "site-packages" not in path.relative_to(own).parts
