@@ -141,7 +141,7 @@ class OneBotV11Adapter:
         return _rejected(str(error))
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Search the chat's history for the message, if the implementation has a history."""
+        """Search the chat's history for the message, if the OneBot implementation has a history."""
         key = doubt.delivery.chat_key
         account = await self._host.account_of(key.instance)
         connection = self._gateway.connection_of(account or "")

@@ -56,7 +56,7 @@ class NotConnected(ActionError):
 
 
 class CallRefused(ActionError):
-    """The implementation answered ``failed``."""
+    """The OneBot implementation answered ``failed``."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         words = answer.get("wording") or answer.get("message") or answer.get("msg")
@@ -65,7 +65,7 @@ class CallRefused(ActionError):
 
     @property
     def unknown_action(self) -> bool:
-        """Whether the implementation has no such action."""
+        """Whether the OneBot implementation has no such action."""
         return self.answer.get("retcode") in UNKNOWN_ACTION
 
 

@@ -23,7 +23,7 @@ from .connection import ActionError, OneBotConnection
 from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
-"""Time limit for one call to the implementation, in seconds."""
+"""Time limit for one call to the OneBot implementation, in seconds."""
 MESSAGE_S = 15.0
 """Time limit for all lookups of a message, in seconds from its arrival. Media that are not fetched
 by then are marked as missing. The chat's next messages wait for this message; meanwhile fetching
@@ -39,7 +39,7 @@ Only a bundle or an attacker sends more."""
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500
-"""Maximum number of characters that are quoted of a message that was replied to."""
+"""A reply quotes at most this many characters of the message that it answers."""
 
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video": "video"}
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}

@@ -56,8 +56,8 @@ too."""
 
 Json = dict[str, Any]
 PlaceFile = Callable[[Media], Awaitable[str]]
-"""Transfers a file to the implementation and returns its ``file`` parameter for the call. Raises
-`UnsendableMessage`."""
+"""Transfers a file to the OneBot implementation and returns the ``file`` parameter for the call
+that sends the file. Raises `UnsendableMessage`."""
 
 
 class UnsendableMessage(ValueError):
@@ -66,7 +66,7 @@ class UnsendableMessage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """One call to the implementation."""
+    """One call to the OneBot implementation."""
 
     action: str
     params: Mapping[str, Any]

@@ -43,7 +43,7 @@ AT_ONCE = 4
 """Maximum number of media of one message that use the chat's download slots at once. So the media
 of the chat's next messages can be fetched while a message with twenty media is not done."""
 QUOTED_LENGTH = 500
-"""Maximum number of characters that are quoted of a message that was replied to."""
+"""A reply quotes at most this many characters of the message that it answers."""
 SUMMARY_LENGTH = 200
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3

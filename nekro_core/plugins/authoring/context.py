@@ -317,7 +317,7 @@ class AgentCtx:
 
         If the platform can edit messages, one message is sent and edited when the value changes, as
         often as the platform allows. Otherwise one message is sent at the end. If this call is
-        cancelled, the message stays as it is.
+        cancelled, the message is not changed any more.
 
         Args:
             value: The value to follow.
