@@ -1,5 +1,5 @@
-"""Finds the names of groups. Some implementations send them with each message; others are asked
-once."""
+"""Finds the names of groups. Some OneBot implementations send the name with each message. Others
+are asked once for each group."""
 
 from collections.abc import Mapping
 

@@ -59,7 +59,8 @@ async def find_gaps(
         gaps = [Gap(chat, newest_time) for chat, newest_time in known.items()]
         new = [chat for chat in await _everywhere(connection) if chat not in known]
     else:
-        # If the list is full, chats that it lacks are older than its oldest entry.
+        # If the list is full, the last message of an unlisted chat is older than every
+        # listed time.
         unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
         gaps = [
             Gap(chat, newest_time)
@@ -73,12 +74,12 @@ async def find_gaps(
 
 async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
     """Return the message events of a chat since ``gap.since``, oldest first; empty if the
-    implementation has no history."""
+    OneBot implementation has no history."""
     messages = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
     )
-    # The sort is stable: messages of the same second keep the order in which
-    # the OneBot implementation listed them.
+    # The sort is stable: messages of the same second keep the order in which the OneBot
+    # implementation listed them.
     return sorted((event for event in messages if _time(event) >= gap.since), key=_time)
 
 

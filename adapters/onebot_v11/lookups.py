@@ -74,7 +74,7 @@ class MessageLookups:
         self._deadline = latest if deadline is None else deadline
 
     async def media(self, kind: str, data: Json) -> Media:
-        """Fetch a medium from the address in its segment. If the segment has none, ask the
+        """Fetch a medium from the address in its segment. If the segment has none, ask the OneBot
         implementation for an address."""
         name = words(data.get("name") or data.get("file") or data.get("file_id"))
         if name.startswith(("base64://", "data:", "http://", "https://")):
@@ -197,8 +197,8 @@ class OfflineLookups:
 
 def _address(data: Any) -> str:
     """Return an address that can be fetched. Paths are ignored, because a path means a file on the
-    implementation's machine. If the bot read paths, a peer could make it send files of its own
-    machine."""
+    machine of the OneBot implementation. If the bot read paths, a peer could make the bot send
+    files of the bot's machine."""
     if not isinstance(data, Mapping):
         return ""
     encoded = data.get("base64")

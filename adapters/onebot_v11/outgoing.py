@@ -39,7 +39,7 @@ CAPABILITIES = Capabilities(
     alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
     images_per_call=9,
-    # Implementations convert voices to SILK with their own FFmpeg. Only WAV never fails there
+    # Implementations convert voices to SILK with their own FFmpeg. Only WAV never fails then
     # (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk"), converts=True),
     file_bytes=None,  # unlimited: `FileTransfer` sends large files in pieces or as a link
@@ -74,7 +74,7 @@ class ActionCall:
 
 async def inline(media: Media) -> str:
     """Return a file's bytes as a ``base64://`` text. A path would not work, because the
-    implementation would look for it on its own machine."""
+    OneBot implementation would look for the file on its own machine."""
     name = media.name or "the file"
     try:
         path = anyio.Path(media.path)

@@ -209,7 +209,7 @@ class PieceReader:
 
     async def _store(self, piece: Any, name: str, expect: Expected) -> Media:
         keeper = self._host.media
-        # A path is never opened: a peer that sends a path could make the bot send any of its files.
+        # A path is never opened: with a path, a peer could make the bot send any file.
         if piece.raw:
             raw = piece.raw.getvalue() if isinstance(piece.raw, BytesIO) else piece.raw
             return await keeper.keep_bytes(self._key, raw, name=name, expect=expect)

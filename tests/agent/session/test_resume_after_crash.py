@@ -91,7 +91,7 @@ async def test_an_interrupted_turn_goes_on_and_sends_nothing_twice(
 
 
 @pytest.mark.parametrize("acts", [True, False])
-async def test_a_turn_that_keeps_crashing_is_given_up(
+async def test_a_turn_is_given_up_if_the_process_crashes_again_and_again(
     folder: Path, boxes: BoxCache, acts: bool
 ) -> None:
     async def reply() -> AsyncIterator[str]:
