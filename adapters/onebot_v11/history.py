@@ -107,8 +107,8 @@ async def _pages(
     messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
-        # The call does not name an order: implementations have different names for it, and all
-        # return the newest messages by default.
+        # The call does not name an order: OneBot implementations have different names for the
+        # order, and all return the newest messages by default.
         question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
         answer = await _ask(connection, action, question)
         page = answer.get("messages") if isinstance(answer, Mapping) else None
