@@ -25,7 +25,8 @@ Json = dict[str, Any]
 
 MISSED_HEARTBEATS = 3
 """If no frame arrives for this many heartbeat intervals, the connection counts as lost. NapCat
-sends a heartbeat every 30 s. OneBot implementations skip a heartbeat while their client is busy."""
+sends a heartbeat every 30 s. OneBot implementations skip a heartbeat while their QQ client is
+busy."""
 LONGEST_HEARTBEAT_MS = 3_600_000
 
 KERNEL_TIMEOUT = "Timeout: NTEvent"

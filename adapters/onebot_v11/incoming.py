@@ -198,7 +198,7 @@ def time_of(frame: Json, now: float) -> float:
 
 
 def stamp_of(value: Any, otherwise: float) -> float:
-    """Convert an event's time to seconds since 1970. The value may be in milliseconds or a text. If
+    """Convert a received time to seconds since 1970. The value may be in milliseconds or a text. If
     it is no plausible time, return ``otherwise``. NaN, which JSON can contain, is not plausible: it
     would be stored as NULL and make the chat unreadable."""
     try:
