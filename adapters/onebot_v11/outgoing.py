@@ -155,8 +155,8 @@ async def _nodes(
     messages: tuple[ForwardedMessage, ...], place: PlaceFile, account: str
 ) -> list[Json]:
     """Write the messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
-    reads ``uin`` and ``name``, and Lagrange reads either. Most implementations refuse a sender whose
-    id is not a number."""
+    reads ``uin`` and ``name``, and Lagrange reads either. Most implementations refuse a sender
+    whose id is not a number."""
     if not messages:
         raise UnsendableMessage("the bundle is empty")
     nodes = []
