@@ -204,7 +204,7 @@ async def _lists(ask: Asking) -> None:
     assert (await ask("component.get_plugin_info", plugin_name="ann.asker"))["version"] == "1.0.0"
     names = {each["name"] for each in await ask("tool.get_definitions")}
     assert {"ask", "send_channel_message"} <= names
-    assert "has none" in (await ask("market.search"))["error"]
+    assert "does not have this capability" in (await ask("market.search"))["error"]
     refused = await ask("api.call", api_name="no.such.api")
     assert "there is no API" in refused["error"]
     off = {"name": "ask", "component_type": "TOOL", "scope": "stream", "stream_id": "test-group_8"}
