@@ -8,7 +8,7 @@
         ├── DatabaseInUse          another bot owns the database on the server
         ├── DatabaseTooNew         written by a newer version of the bot
         ├── MigrationFailed        the tables could not be migrated; the database is unchanged
-        ├── StoreUnavailable       the disk is full, or the database is locked or unreadable; nothing was written
+        ├── StoreUnavailable       the disk is full, or the database is locked; nothing was written
         ├── UniqueConflict         another writer has stored the same unique key first
         ├── TurnRunning            fault of the caller: the chat has a running turn already
         └── ValueTooLarge          fault of the caller: longer than the column allows
