@@ -1,5 +1,5 @@
-"""Converts Matrix events into segments. It accepts any content: other people's programs write the
-events, and servers hardly check what a message contains."""
+"""Converts Matrix events into segments. The functions accept any content: other people's programs
+write the events, and servers hardly check what a message contains."""
 
 import json
 import re
@@ -34,7 +34,7 @@ MENTIONS = 50
 """Maximum number of people whom one message can mention. Further mentions are ignored."""
 _AHEAD_S = 86_400.0
 QUOTED_LENGTH = 500
-"""Maximum number of characters that are quoted of a message that was replied to."""
+"""A reply quotes at most this many characters of the message that it answers."""
 HTML_LENGTH = 100_000
 
 _MEDIA: Mapping[str, Expected] = {
@@ -49,7 +49,7 @@ _MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
 
 
 class MatrixLookups(Protocol):
-    """Requests from the server what a message only refers to."""
+    """Asks the server for what a message only refers to."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
         """Download and store a medium, and return the stored copy."""
@@ -159,8 +159,9 @@ def thread_of(content: Json) -> str | None:
 def answered_id(content: Json) -> str:
     """Return the id of the event that this message replies to; empty if it replies to none.
 
-    In a thread, each message names the latest event, for programs that do not show threads. This
-    fallback does not count as a reply, unless it names the event that begins the thread.
+    In a thread, each message names the latest event as if it replied to it, for programs that do
+    not show threads. Such a message has ``is_falling_back`` and does not count as a reply, unless
+    it names the event that begins the thread.
     """
     relation = _relation(content)
     answered = table(relation.get("m.in_reply_to")).get("event_id")
@@ -305,8 +306,9 @@ def user_of(link: str) -> str:
 
 
 def said_at(event: Json, now: float) -> float:
-    """Return the time of a message, in seconds since 1970. Any server may have sent this time. If
-    it is over a day ahead, which no wrong time zone explains, return ``now``."""
+    """Return the time of a message, in seconds since 1970. The sender's server gives this time, and
+    anybody can run a server. So if the time is more than a day ahead of ``now``, which no wrong
+    time zone explains, return ``now``."""
     stamp: Any = event.get("origin_server_ts")
     if isinstance(stamp, int | float) and 0 <= stamp <= (now + _AHEAD_S) * 1000:
         return float(stamp) / 1000

@@ -75,7 +75,8 @@ class OneBotV11Adapter:
         return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
 
     async def start(self) -> None:
-        """Let implementations connect, and connect to those named in ``ONEBOT_V11_WS_URLS``.
+        """Let OneBot implementations connect to the bot, and connect the bot to the ones named in
+        ``ONEBOT_V11_WS_URLS``.
 
         The tasks run in the driver's task group. The driver's web server must run. Raises
         `RuntimeError` if another route accepts events without the token.
@@ -141,7 +142,7 @@ class OneBotV11Adapter:
         return _rejected(str(error))
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
-        """Search the chat's history for the message, if the implementation has a history."""
+        """Search the chat's history for the message, if the OneBot implementation has a history."""
         key = doubt.delivery.chat_key
         account = await self._host.account_of(key.instance)
         connection = self._gateway.connection_of(account or "")

@@ -25,7 +25,8 @@ Json = dict[str, Any]
 
 MISSED_HEARTBEATS = 3
 """If no frame arrives for this many heartbeat intervals, the connection counts as lost. NapCat
-sends a heartbeat every 30 s. Implementations skip one while their client is busy."""
+sends a heartbeat every 30 s. OneBot implementations skip a heartbeat while their QQ client is
+busy."""
 LONGEST_HEARTBEAT_MS = 3_600_000
 
 KERNEL_TIMEOUT = "Timeout: NTEvent"
@@ -56,7 +57,7 @@ class NotConnected(ActionError):
 
 
 class CallRefused(ActionError):
-    """The implementation answered ``failed``."""
+    """The OneBot implementation answered ``failed``."""
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         words = answer.get("wording") or answer.get("message") or answer.get("msg")
@@ -65,7 +66,7 @@ class CallRefused(ActionError):
 
     @property
     def unknown_action(self) -> bool:
-        """Whether the implementation has no such action."""
+        """Whether the OneBot implementation has no such action."""
         return self.answer.get("retcode") in UNKNOWN_ACTION
 
 

@@ -1,9 +1,10 @@
-"""Transfers a file to the implementation: inside the call, in pieces before the call, or as a link.
+"""Transfers a file to the OneBot implementation: inside the call, in pieces before the call, or as
+a link.
 
 A large file is sent in numbered pieces with NapCat's action ``upload_file_stream`` (NapCatQQ,
 ``packages/napcat-onebot/action/stream/UploadFileStream.ts``). The last call has ``is_complete``,
 and its answer has the file's path on the implementation's machine. An implementation without this
-action gets a link to the bot's web server, so it must be able to reach the bot.
+action gets a link to the bot's web server, and must be able to reach this server.
 """
 
 import base64
@@ -32,7 +33,7 @@ with the file is sent right after the upload, and only once."""
 
 
 class FileTransfer:
-    """The `PlaceFile` of one delivery."""
+    """Transfers the files of one delivery. It is the delivery's `PlaceFile` (`outgoing`)."""
 
     def __init__(self, gateway: OneBotGateway, host: Host, account: str, chat_key: ChatKey) -> None:
         self._gateway = gateway
@@ -43,8 +44,8 @@ class FileTransfer:
     async def __call__(self, media: Media) -> str:
         """Transfer a file and return the ``file`` parameter for the call.
 
-        Raises `UnsendableMessage`. Raises `NotConnected` if the connection is lost; the message was
-        not sent then, so the delivery may be tried again.
+        Raises `UnsendableMessage` if the file cannot be transferred. Raises `NotConnected` if the
+        connection is lost. The message was not sent then, so the delivery may be tried again.
         """
         try:
             size = (await anyio.Path(media.path).stat()).st_size

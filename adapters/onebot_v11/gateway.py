@@ -122,7 +122,7 @@ class OneBotGateway(StockAdapter):
         return None if connection is None or connection.lost else connection
 
     async def _handle_ws(self, websocket: WebSocket) -> None:
-        """Handle a reverse connection, which the implementation opened."""
+        """Handle a reverse connection, which the OneBot implementation opened."""
         account = str(websocket.request.headers.get("x-self-id") or "")
         refusal = self._refusal(websocket.request, account)
         if not refusal:
@@ -150,7 +150,8 @@ class OneBotGateway(StockAdapter):
         return ""
 
     async def _keep_connected(self, url: str) -> None:
-        """Open a forward connection to the implementation, and a new one whenever it ends."""
+        """Open a forward connection to the OneBot implementation, and a new one whenever the
+        connection ends."""
         while True:
             try:
                 async with self._connect(url) as websocket:

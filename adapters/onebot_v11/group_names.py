@@ -1,5 +1,5 @@
-"""Finds the names of groups. Some implementations send them with each message; others are asked
-once."""
+"""Finds the names of groups. Some OneBot implementations send the name with each message. Others
+are asked once for each group."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,8 @@ class GroupNames:
 
     async def of(self, connection: OneBotConnection, key: ChatKey, event: Json) -> str:
         """The name of the group in which an event happened; empty for a private chat. Empty too if
-        the implementation does not tell the name; then it is not asked again. Never raises."""
+        the OneBot implementation does not tell the name; then this method does not ask for the name
+        again. Never raises."""
         if key.kind is not ChatKind.GROUP:
             return ""
         if name := words(event.get("group_name")):

@@ -50,8 +50,8 @@ async def find_gaps(
     sorted by this time, newest first. New chats follow. The history of a new chat is read from
     `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, it is
     read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may have lost
-    the first messages. If the implementation lists recent contacts, chats without newer messages
-    are left out.
+    the first messages. If the OneBot implementation lists recent contacts, chats without newer
+    messages are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)
@@ -59,7 +59,8 @@ async def find_gaps(
         gaps = [Gap(chat, newest_time) for chat, newest_time in known.items()]
         new = [chat for chat in await _everywhere(connection) if chat not in known]
     else:
-        # If the list is full, chats that it lacks are older than its oldest entry.
+        # If the list is full, the last message of an unlisted chat is older than every
+        # listed time.
         unlisted = min(recent.values()) if len(recent) >= CHATS else 0.0
         gaps = [
             Gap(chat, newest_time)
@@ -73,19 +74,20 @@ async def find_gaps(
 
 async def missed_messages(connection: OneBotConnection, gap: Gap) -> list[Json]:
     """Return the message events of a chat since ``gap.since``, oldest first; empty if the
-    implementation has no history."""
+    OneBot implementation has no history."""
     messages = await _pages(
         connection, gap.place, PAGES, lambda page: min(map(_time, page)) < gap.since
     )
-    # The sort is stable: messages of the same second keep the implementation's order.
+    # The sort is stable: messages of the same second keep the order in which the OneBot
+    # implementation listed them.
     return sorted((event for event in messages if _time(event) >= gap.since), key=_time)
 
 
 async def newest(
     connection: OneBotConnection, place: ChatTarget, known: Collection[str]
 ) -> list[Json]:
-    """Return the newest message events of a chat, oldest first; empty if the implementation has no
-    history. Reads pages until one has an id in ``known``, at most `CONFIRM_PAGES` pages."""
+    """Return the newest message events of a chat, oldest first; empty if the OneBot implementation
+    has no history. Reads pages until one has an id in ``known``, at most `CONFIRM_PAGES` pages."""
     return await _pages(
         connection,
         place,
@@ -105,8 +107,8 @@ async def _pages(
     messages: dict[str, Json] = {}
     before: Any = None
     for _ in range(most):
-        # The call does not name an order: implementations have different names for it, and all
-        # return the newest messages by default.
+        # The call does not name an order: OneBot implementations have different names for the
+        # order, and all return the newest messages by default.
         question = {**where, "count": PAGE} | ({} if before is None else {"message_seq": before})
         answer = await _ask(connection, action, question)
         page = answer.get("messages") if isinstance(answer, Mapping) else None
@@ -128,8 +130,8 @@ async def _pages(
 
 
 async def _recent(connection: OneBotConnection) -> dict[ChatTarget, float] | None:
-    """Return the time of each recent chat's last message. None if the implementation has no such
-    list; NapCat and LLBot have it."""
+    """Return the time of each recent chat's last message. None if the OneBot implementation has
+    no such list; NapCat and LLBot have it."""
     entries = await _ask(connection, "get_recent_contact", {"count": CHATS})
     if not isinstance(entries, list):
         return None

@@ -175,7 +175,7 @@ def person_of(frame: Json) -> str:
 
 def identity(value: Any) -> str:
     """Return a platform id as text. Ids are usually numbers, but texts are accepted too. Empty if
-    the value is no id; some implementations write 0 for "no group"."""
+    the value is no id; some OneBot implementations write 0 for "no group"."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return ""
     return "" if value in (0, "0") else words(value)
@@ -198,9 +198,9 @@ def time_of(frame: Json, now: float) -> float:
 
 
 def stamp_of(value: Any, otherwise: float) -> float:
-    """Convert a peer's time to seconds since 1970. The value may be in milliseconds or a text. If
+    """Convert a received time to seconds since 1970. The value may be in milliseconds or a text. If
     it is no plausible time, return ``otherwise``. NaN, which JSON can contain, is not plausible: it
-    would be stored as NULL and make its chat unreadable."""
+    would be stored as NULL and make the chat unreadable."""
     try:
         stamp = float(value or otherwise)
     except (TypeError, ValueError, OverflowError):

@@ -23,7 +23,7 @@ from .connection import ActionError, OneBotConnection
 from .incoming import Json, person_of, read_segments, time_of, wire_id, words
 
 LOOKUP_S = 5.0
-"""Time limit for one call to the implementation, in seconds."""
+"""Time limit for one call to the OneBot implementation, in seconds."""
 MESSAGE_S = 15.0
 """Time limit for all lookups of a message, in seconds from its arrival. Media that are not fetched
 by then are marked as missing. The chat's next messages wait for this message; meanwhile fetching
@@ -39,7 +39,7 @@ Only a bundle or an attacker sends more."""
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500
-"""Maximum number of characters that are quoted of a message that was replied to."""
+"""A reply quotes at most this many characters of the message that it answers."""
 
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "record": "audio", "video": "video"}
 _ACTIONS = {"image": "get_image", "record": "get_record", "video": "get_file", "file": "get_file"}
@@ -74,7 +74,7 @@ class MessageLookups:
         self._deadline = latest if deadline is None else deadline
 
     async def media(self, kind: str, data: Json) -> Media:
-        """Fetch a medium from the address in its segment. If the segment has none, ask the
+        """Fetch a medium from the address in its segment. If the segment has none, ask the OneBot
         implementation for an address."""
         name = words(data.get("name") or data.get("file") or data.get("file_id"))
         if name.startswith(("base64://", "data:", "http://", "https://")):
@@ -197,8 +197,8 @@ class OfflineLookups:
 
 def _address(data: Any) -> str:
     """Return an address that can be fetched. Paths are ignored, because a path means a file on the
-    implementation's machine. If the bot read paths, a peer could make it send files of its own
-    machine."""
+    machine of the OneBot implementation. If the bot read paths, a peer could make the bot send
+    files of the bot's machine."""
     if not isinstance(data, Mapping):
         return ""
     encoded = data.get("base64")

@@ -39,7 +39,7 @@ CAPABILITIES = Capabilities(
     alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
     images_per_call=9,
-    # Implementations convert voices to SILK with their own FFmpeg. Only WAV never fails there
+    # Implementations convert voices to SILK with their own FFmpeg. Only WAV never fails then
     # (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk"), converts=True),
     file_bytes=None,  # unlimited: `FileTransfer` sends large files in pieces or as a link
@@ -56,8 +56,8 @@ too."""
 
 Json = dict[str, Any]
 PlaceFile = Callable[[Media], Awaitable[str]]
-"""Transfers a file to the implementation and returns its ``file`` parameter for the call. Raises
-`UnsendableMessage`."""
+"""Transfers a file to the OneBot implementation and returns the ``file`` parameter for the call
+that sends the file. Raises `UnsendableMessage`."""
 
 
 class UnsendableMessage(ValueError):
@@ -66,7 +66,7 @@ class UnsendableMessage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """One call to the implementation."""
+    """One call to the OneBot implementation."""
 
     action: str
     params: Mapping[str, Any]
@@ -74,7 +74,7 @@ class ActionCall:
 
 async def inline(media: Media) -> str:
     """Return a file's bytes as a ``base64://`` text. A path would not work, because the
-    implementation would look for it on its own machine."""
+    OneBot implementation would look for the file on its own machine."""
     name = media.name or "the file"
     try:
         path = anyio.Path(media.path)
@@ -155,8 +155,8 @@ async def _nodes(
     messages: tuple[ForwardedMessage, ...], place: PlaceFile, account: str
 ) -> list[Json]:
     """Write the messages of a bundle. NapCat and LLBot read ``user_id`` and ``nickname``, go-cqhttp
-    reads ``uin`` and ``name``, and Lagrange reads either. Most implementations refuse a sender that
-    is not a number."""
+    reads ``uin`` and ``name``, and Lagrange reads either. Most implementations refuse a sender
+    whose id is not a number."""
     if not messages:
         raise UnsendableMessage("the bundle is empty")
     nodes = []

@@ -43,7 +43,7 @@ AT_ONCE = 4
 """Maximum number of media of one message that use the chat's download slots at once. So the media
 of the chat's next messages can be fetched while a message with twenty media is not done."""
 QUOTED_LENGTH = 500
-"""Maximum number of characters that are quoted of a message that was replied to."""
+"""A reply quotes at most this many characters of the message that it answers."""
 SUMMARY_LENGTH = 200
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
@@ -209,7 +209,7 @@ class PieceReader:
 
     async def _store(self, piece: Any, name: str, expect: Expected) -> Media:
         keeper = self._host.media
-        # A path is never opened: a peer that sends a path could make the bot send any of its files.
+        # A path is never opened: with a path, a peer could make the bot send any file.
         if piece.raw:
             raw = piece.raw.getvalue() if isinstance(piece.raw, BytesIO) else piece.raw
             return await keeper.keep_bytes(self._key, raw, name=name, expect=expect)

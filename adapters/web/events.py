@@ -1,4 +1,4 @@
-"""Sends a room's events to a client as server-sent events.
+"""Sends the events of a room, which is one chat of the page, to a client as server-sent events.
 
 Standard: https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
@@ -19,7 +19,7 @@ from .views import record_view
 HEARTBEAT_S = 15.0
 """Seconds between two comments, which keep proxies from closing the connection of a quiet room."""
 PAGE_SIZE = 200
-"""Records in one read of the store while a stream sends older records."""
+"""Maximum number of older records that a stream reads from the store at once."""
 REMEMBERED = 1000
 """For at most this many records, the stream remembers the state in which it sent them. A record
 whose state has not changed is not sent again."""

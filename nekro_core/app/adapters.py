@@ -59,7 +59,8 @@ class AdapterDirectory:
 
     @classmethod
     def find(cls, data_dir: Path, wanted: Iterable[str] = (), *, installed: bool = False) -> Self:
-        """Read the manifests in all folders, and those of installed packages that are ``wanted``.
+        """Read the manifests in all folders, and the manifests of installed packages for the
+        adapters in ``wanted``.
 
         With ``installed``, the manifests of all installed packages are read. The bot does not do
         this at its start, because it takes some milliseconds.

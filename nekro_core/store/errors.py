@@ -7,8 +7,8 @@
         ├── DataFolderInUse        another process owns the data folder
         ├── DatabaseInUse          another bot owns the database on the server
         ├── DatabaseTooNew         written by a newer version of the bot
-        ├── MigrationFailed        the tables could not be migrated; the file is unchanged
-        ├── StoreUnavailable       the disk is full, locked or unreadable; nothing was written
+        ├── MigrationFailed        the tables could not be migrated; the database is unchanged
+        ├── StoreUnavailable       the disk is full, or the database is locked; nothing was written
         ├── UniqueConflict         another writer has stored the same unique key first
         ├── TurnRunning            fault of the caller: the chat has a running turn already
         └── ValueTooLarge          fault of the caller: longer than the column allows

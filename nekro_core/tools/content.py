@@ -28,8 +28,8 @@ _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
 
 
 class ContentError(NekroError, ValueError):
-    """Models do not accept a part. The message says which part, what it contains and what was
-    expected."""
+    """The content is not in the form that models accept: the list of parts is empty or too long, or
+    a part is wrong. The message says which part, what it contains and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)

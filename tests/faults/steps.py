@@ -1,8 +1,9 @@
-"""Kill the process at the n-th step of its tasks.
+"""Kill the process before the n-th step of its tasks.
 
-A step is what a task does between two awaits that suspended it, so a kill before each step is a
-kill at every await. The process writes its count into a file that the test reads. When the count
-reaches the number that the test has set, the process kills itself with SIGKILL.
+A step is the code that a task runs until an ``await`` suspends it. So a test that kills the process
+once before each step has killed it at every ``await`` that suspends. The process counts its steps
+in a file that the test reads. When the count reaches the number that the test has written into the
+file, the process kills itself with SIGKILL.
 """
 
 import asyncio
@@ -20,11 +21,12 @@ import uvloop
 STEPS_FILE = "FAULT_STEPS"
 TASKS = "FAULT_STEPS_TASKS"
 _SHARED = struct.Struct("<2q")
-"""The number of steps taken, and the step at which to kill (0: never)."""
+"""The number of steps taken, and the number of the step before which to kill (0: never)."""
 
 
 class Steps:
-    """The shared file of one process: its count of steps, and the step at which to kill it."""
+    """The file that the test and one process share: how many steps the process has taken, and
+    before which step it kills itself."""
 
     def __init__(self, folder: Path, *, tasks: str = "") -> None:
         self._file = folder / "steps"
@@ -39,15 +41,15 @@ class Steps:
         return int(_SHARED.unpack(self._file.read_bytes())[0])
 
     def kill_at(self, step: int) -> None:
-        """Kill the process before this step, or before its next step if this one is past."""
+        """Kill the process before this step; if this step is already past, before the next one."""
         with self._file.open("r+b") as file:
             file.seek(8)
             file.write(struct.pack("<q", step))
 
 
 def install(environment: Mapping[str, str]) -> None:
-    """Count the steps of this process from now on, if its environment asks for it. Each event loop
-    that uvloop makes then wraps the coroutines of its tasks."""
+    """Count the steps of this process from now on, if ``environment`` has `STEPS_FILE`. Each event
+    loop that uvloop makes from now on runs the coroutine of each task inside a `_Counted`."""
     if STEPS_FILE not in environment:
         return
     counter = _Counter(Path(environment[STEPS_FILE]), re.compile(environment.get(TASKS, "")))
@@ -87,7 +89,8 @@ class _Counter:
 
 
 class _Counted(Coroutine[Any, Any, Any]):
-    """Counts each step of a coroutine. Attributes that anyio reads come from that coroutine."""
+    """Runs a coroutine and counts its steps. It also has the coroutine's attributes (``cr_running``
+    and others), because anyio reads them to learn the state of a task's coroutine."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], counter: _Counter) -> None:
         self._work = work

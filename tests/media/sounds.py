@@ -55,8 +55,8 @@ def silk(*, tencent: bool = True, pcm: bytes | None = None) -> bytes:
 
 
 def amr_narrow(seconds: float = 0.5) -> bytes:
-    """As `amr_wide`, in narrow band: 12 bytes after the header 0x04 (RFC 4867, section 5.3, mode
-    4.75)."""
+    """The same as `amr_wide`, for AMR-NB (narrow band). The header 0x04 and any 12 bytes are a
+    frame of the mode 4.75 (RFC 4867, section 5.3)."""
     bits = random.Random(1)
     frames = (b"\x04" + bits.randbytes(12) for _ in range(int(seconds * 50)))
     return b"#!AMR\n" + b"".join(frames)

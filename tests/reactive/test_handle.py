@@ -1,4 +1,5 @@
-"""Boxes that stay: their commands, files and images, and what a model may do in them."""
+"""Boxes that are kept from one command to the next: their commands, files and images, and what a
+model may do in them."""
 
 import json
 
@@ -27,7 +28,7 @@ from tests.reactive.conftest import Source
 pytestmark = pytest.mark.jail
 
 
-async def test_files_of_a_box_stay_between_commands(resources: Resources, source: Source) -> None:
+async def test_a_box_keeps_its_files_between_commands(resources: Resources, source: Source) -> None:
     async with scope(resources):
         box = sandbox()
         assert (box.status, source.taken) == ("sleeping", [])
@@ -81,7 +82,7 @@ async def test_a_box_of_an_old_image_is_destroyed_without_waiting_for_a_new_one(
         assert (source.alive, box.status) == (0, "sleeping")
 
 
-async def test_a_file_is_read_again_when_its_argument_after_changes(resources: Resources) -> None:
+async def test_a_file_is_read_again_after_it_was_written_again(resources: Resources) -> None:
     text, path = cell("one"), cell("a/b.json")
     async with scope(resources):
         box = sandbox()
@@ -105,7 +106,7 @@ async def test_a_file_is_read_again_when_its_argument_after_changes(resources: R
         assert error.code == "not_found"
 
 
-async def test_a_named_box_belongs_to_the_chat_and_stays(
+async def test_a_named_box_belongs_to_the_chat_and_outlives_the_scope(
     resources: Resources, pool: SandboxPool, source: Source
 ) -> None:
     async with scope(resources):

@@ -50,7 +50,7 @@ async def test_a_second_bot_is_refused_with_the_process_id_of_the_first(postgres
                     pass
         finally:
             other.kill()
-    # The server notices the death a moment later, and the next start waits for that.
+    # The server notices a moment later that the first bot is dead. `Store.open` waits until then.
     async with Store.open(postgres_url) as store:
         await say(store)
 

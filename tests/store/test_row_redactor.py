@@ -1,4 +1,4 @@
-"""A person is erased row by row: some rows are deleted, some emptied, and others' rows stay."""
+"""Erasing a person deletes or empties this person's rows, and keeps the rows of other people."""
 
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,8 @@ async def sent(store: Store, chat: ChatKey, run: str, segments: Segments) -> Non
 
 
 async def traces_of_a_turn(store: Store, chat: ChatKey, user: str, run: str) -> None:
-    """Store a row in each table that a turn writes, and plugin data under the person's id."""
+    """Store a row in each table that a turn writes, and the row of a question that waits for the
+    person's answer."""
     turn = await store.turns.begin(chat, trigger_seq=1, through_seq=1, user_id=user)
     await store.runs.begin(run, chat, turn_id=turn.turn_id, code="say()")
     call = ToolCall(position=0, name="say", arguments="", outcome="ok", started=1.0, seconds=0.1)
@@ -128,7 +129,7 @@ async def erase(store: Store) -> None:
     await store.erasing.erase(PERSON, await store.erasing.look(PERSON))
 
 
-async def test_erasing_a_private_chat_leaves_only_its_cost(store: Store) -> None:
+async def test_erasing_a_private_chat_keeps_only_what_its_turns_cost(store: Store) -> None:
     for user in (LIN, MEI):
         chat = private(user)
         await said(store, chat, user)
@@ -155,10 +156,10 @@ async def test_erasing_a_private_chat_leaves_only_its_cost(store: Store) -> None
     ]
 
 
-async def test_turns_that_nobody_woke_in_a_private_chat_are_erased_too(
+async def test_turns_that_no_person_woke_in_a_private_chat_are_erased_too(
     store: Store,
 ) -> None:
-    """A turn that a program's line woke has no user id."""
+    """A turn has no user id if a line of a program woke it, for example the line of a timer."""
     await said(store, private(LIN), LIN)
     await traces_of_a_turn(store, private(LIN), "", "run-timer")
     await erase(store)
@@ -227,14 +228,14 @@ async def test_plugin_data_under_the_id_of_the_person_is_deleted(
     assert await rows(store, "plugin_data", column) == sorted([(MEI,), (f"{LIN}0",)])
 
 
-async def test_a_line_of_the_bot_with_the_id_of_the_person_stays(store: Store) -> None:
+async def test_a_line_of_the_bot_is_kept_even_if_it_has_the_id_of_the_person(store: Store) -> None:
     await said(store, GROUP, LIN, "theirs")
     await said(store, GROUP, LIN, "ours", author=Author.BOT)
     await erase(store)
     assert [line.segments for line in await store.messages.newest(GROUP, 10)] == [(Text("ours"),)]
 
 
-async def test_erase_returns_how_many_rows_of_others_were_changed(store: Store) -> None:
+async def test_erase_returns_how_many_rows_of_other_people_were_changed(store: Store) -> None:
     await said(store, GROUP, MEI, f"hello {LIN}")
     await said(store, GROUP, MEI, f"hello again, {LIN}")
     await said(store, GROUP, MEI, "hello everybody")

@@ -8,7 +8,7 @@ from nekro_core.tools.stub import stub
 from tests.tools.make import tool_of
 
 
-def test_an_example_ends_at_the_next_user_line() -> None:
+def test_an_example_ends_at_the_next_comment_that_begins_with_user() -> None:
     code = example_code(
         """
         print("for readers")

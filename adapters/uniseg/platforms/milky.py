@@ -71,8 +71,8 @@ class Milky(Platform):
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg treats a stranger's private message as a group
-        message, and finds the chat of only a few notices."""
+        """Return the chat of an event. Uniseg's own lookup is not used, because it takes a private
+        message from somebody who is no friend of the account for a message in a group."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"
@@ -99,6 +99,7 @@ class Milky(Platform):
     def sender(self, event: BaseEvent) -> Sender:
         """Return the author with their name in the group, else with their nickname."""
         if not isinstance(event, MessageEvent):
+            # An uploaded file. Both types of these events have a ``user_id``.
             return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two event types
         member, friend = event.data.group_member, event.data.friend
         if member is not None:
@@ -129,7 +130,8 @@ class Milky(Platform):
         return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Request an address from the implementation, if the message contains none."""
+        """Return the address from which the Milky server offers a medium. Empty if the message
+        contains the address itself, or no id of the medium."""
         assert isinstance(bot, Bot)
         match event:
             case GroupFileUploadEvent(data=data):

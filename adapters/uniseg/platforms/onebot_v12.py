@@ -97,7 +97,7 @@ class OneBotV12(Platform):
         return Sender(event.get_user_id(), str(name or ""))
 
     def time(self, event: BaseEvent) -> float | None:
-        """Return the time that the implementation gives the event."""
+        """Return the time that the OneBot implementation gives the event."""
         return event.time.timestamp() if isinstance(event, Event) else None
 
     def notice(self, event: BaseEvent) -> Notice | None:
@@ -112,7 +112,8 @@ class OneBotV12(Platform):
         return event.message_id if isinstance(event, _DELETES) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Download a medium through the implementation. Messages contain no addresses of media."""
+        """Download a medium through the OneBot implementation. Messages contain no addresses of
+        media."""
         answer = await bot.call_api("get_file", type="data", file_id=piece.id)
         data = answer["data"]
         return base64.b64decode(data) if isinstance(data, str) else bytes(data)

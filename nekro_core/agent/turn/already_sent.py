@@ -69,8 +69,8 @@ class DeduplicatingSender:
 
 
 def _sends(rows: Sequence[DeliveryRow]) -> list[list[DeliveryRow]]:
-    """Group the rows by the message whose parts they are. The parts of a message have the positions
-    0, 1, 2, and so on."""
+    """Group the rows by message. Each row is one part of a message: the first part has position 0,
+    the next part position 1, and so on."""
     sends: list[list[DeliveryRow]] = []
     for row in rows:
         if row.position and sends:

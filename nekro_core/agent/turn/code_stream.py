@@ -21,12 +21,15 @@ _OPENING_LATE = re.compile(
 _REOPENING = re.compile(r"`{3,}(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DEEPEST_INDENT = 12
-_PEEK = 64  # characters of an unfinished line that may show the end of the previous statement
+# An unfinished line is searched for the end of the previous statement only until it has this many
+# characters.
+_PEEK = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A line of prose, or the prose after a block on the same line. ``line`` counts from 1."""
+    """A line of prose, or the prose before an opening fence or after a closing fence on the fence's
+    line. ``line`` is the number of the line in the reply, counted from 1."""
 
     text: str
     line: int
@@ -86,7 +89,7 @@ class CodeStream:
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """Return the remaining events at the end of the reply, even of an incomplete statement."""
+        """End the reply. Returns the remaining events, even if the last statement is incomplete."""
         events = self._end_line("") if self._part_length else []
         return [*events, *self._scanner.flush()]
 

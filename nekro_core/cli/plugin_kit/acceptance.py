@@ -35,7 +35,7 @@ def check_with(
             order = make_order(copy, Path(fetched.name), settings)
             return await process.check(order, time_limit(settings))
 
-    # In a thread of its own, because the caller's thread may have an event loop already.
+    # In a new thread, because the caller's thread may have an event loop already.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(anyio.run, check).result()
 

@@ -40,8 +40,8 @@ class PluginNeeds:
         return (*(each.need for each in self.undeclared), *self.by_pip)
 
     def with_attempts(self, item: str, attempts: Iterable[Attempt]) -> "PluginNeeds":
-        """These needs, and those of each pip that the plugin started, if neither they nor the
-        bot's own environment have the package."""
+        """These needs, and the packages that the plugin tried to install with pip, except packages
+        that these needs or the bot's own environment have already."""
         known = {canonicalize_name(need.requirement.name) for need in self.every}
         found = {}
         for text in dict.fromkeys(text for each in attempts for text in each.packages):

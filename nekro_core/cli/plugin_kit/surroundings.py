@@ -15,9 +15,10 @@ _OWN_FOLDERS = "plugin_data"
 
 
 def lend_surroundings(plugin: Path, data_dir: Path, check_data: Path) -> None:
-    """Link the installed plugins that a plugin's manifest names, and those that they name, into the
-    data folder of a check, and copy the plugin's configuration there. ``data_dir`` is that of the
-    operator's bot. Raises `OSError`."""
+    """Link installed plugins into ``check_data``, the data folder of a check: the plugins that a
+    plugin's manifest names, and the plugins that their manifests name in turn. Copy the
+    configuration of all these plugins there too. ``data_dir`` is the data folder of the operator's
+    bot. Raises `OSError`."""
     installed = {inspect_plugin(path).key: path for path in _plugins_in(data_dir / LOCAL_FOLDER)}
     waiting, linked = [*_needed_keys(plugin)], set[str]()
     while waiting:

@@ -30,8 +30,9 @@ def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path
 
 
 def delete_expired(paths: Sequence[Path], *, before: float) -> int:
-    """Delete the files that were not used again since ``before``, the time at which they were
-    found. Returns the number of deleted files."""
+    """Delete those of the files that were last used before ``before`` (seconds since 1970), the
+    time at which the search for them began. So a file that was used since then is not deleted.
+    Returns the number of deleted files."""
     gone = 0
     for path in paths:
         try:

@@ -1,5 +1,5 @@
-"""Copies outgoing media into the media store, where they stay even if their message is sent later.
-Then fits the media to the limits of the platform."""
+"""Copies outgoing media into the media store, so that they still exist if their message is sent
+later. Then converts them to the limits of the platform."""
 
 import msgspec
 
@@ -28,8 +28,8 @@ async def ready_media(
     segments: Segments,
     adapter: Adapter | None,
 ) -> Segments | None:
-    """Store the media of the segments and fit them to the platform. Returns None if nothing
-    changes."""
+    """Store the media of the segments and convert them to the limits of the platform. Returns None
+    if the segments have no media."""
     kept = await keep_media(media, chat_key, segments)
     if fitting is None or adapter is None or kept is None:
         return kept
@@ -55,8 +55,8 @@ async def _keep(media: MediaStore, chat_key: ChatKey, segment: Segment) -> Segme
     if found.path:
         copy = await media.keep_file(chat_key, found)
     elif found.url:
-        # A plugin chose this URL. `AgentCtx.send` has already checked the hosts that a chat's code
-        # named.
+        # A plugin chose this URL. `AgentCtx.send` has already fetched the URLs that a chat's code
+        # named, if their hosts are allowed.
         copy = await media.keep_url(
             chat_key, found.url, name=found.name, expect="file", reach=public_internet()
         )

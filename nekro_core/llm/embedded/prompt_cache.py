@@ -1,9 +1,9 @@
 """Saves the model's prompt caches on disk, for the next start.
 
 On a small machine, the model needs half a minute to read the fixed part of a prompt. Loading the
-saved cache takes a tenth of a second. A file contains llama.cpp's state of one slot. The server
-compares the state with each prompt and reads again what differs, so an old file costs time but
-causes no wrong reply.
+saved cache takes a tenth of a second. A file contains the state of one slot; a slot is the part of
+llama.cpp's server that answers one request at a time. The server compares the state with each
+prompt and reads again what differs, so an old file costs time but causes no wrong reply.
 """
 
 import hashlib
@@ -32,7 +32,8 @@ class PromptCache:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     def name_of(self, model: Path, context_tokens: int, request: ChatRequest) -> str:
-        """Return the name of the file for this model and this beginning of a prompt."""
+        """Return the name of the file for this model, with a context of ``context_tokens``, and for
+        prompts that begin with the messages of ``request``."""
         digest = hashlib.sha256(f"{model.name} {context_tokens}".encode())
         for message in request.messages:
             digest.update(repr(message).encode())
@@ -50,8 +51,8 @@ class PromptCache:
         return False
 
     async def save(self, slot: int, name: str) -> None:
-        """Save the slot's state in the file ``name``, and delete the files that were not used for
-        the longest time."""
+        """Save the slot's state in the file ``name``. Of more than `_KEPT` files, delete those that
+        were not used for the longest time."""
         part = f"{name}.part"
         if await self._do(slot, "save", part):
             await anyio.to_thread.run_sync(self._keep, part, name)

@@ -170,8 +170,8 @@ class AgentCtx:
             services=binding.services,
             chat=chat,
             webhook_request=webhook_request,
-            # A tool can name any chat. The new context must not let it write to chats that its own
-            # context does not allow.
+            # A tool can name any chat. The new context must not let the tool write to chats that
+            # the tool's present context does not allow.
             owner=calling.owner if calling else owner.key if owner else "",
             asked_in=calling.asked_in or calling.chat if calling else None,
             files=calling.files if calling else CallFiles.now(),
@@ -317,7 +317,7 @@ class AgentCtx:
 
         If the platform can edit messages, one message is sent and edited when the value changes, as
         often as the platform allows. Otherwise one message is sent at the end. If this call is
-        cancelled, the message stays as it is.
+        cancelled, the message is not changed any more.
 
         Args:
             value: The value to follow.

@@ -105,8 +105,8 @@ SHARED = "/app/shared"
 UPLOADS = "/app/uploads"
 
 _KEPT_BACK = ("config.yaml", "config.json", ".env")
-"""Files of a plugin that `HostFiles.own_file` never returns, since they may contain keys of other
-services."""
+"""Files of a plugin that `HostFiles.own_file` never returns, since they may contain API keys for
+other services."""
 _KEPT_BACK_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
 _CLOCK_S = 0.01

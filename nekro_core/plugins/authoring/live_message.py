@@ -11,8 +11,8 @@ from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text, plai
 from nekro_core.plugins.authoring.services import MessageEditor
 
 _PREVIEW = 1000
-"""How many characters of an unfinished text are shown, so that it fits into one message
-everywhere."""
+"""How many characters, the last ones, of an unfinished text are shown, so that the text fits into
+one message on every platform."""
 _FAILED = " ⚠"
 """Marks, in any language, that the text before it is unfinished."""
 

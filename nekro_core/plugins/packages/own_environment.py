@@ -1,4 +1,4 @@
-"""Says which packages the bot's own environment has, without those of plugins."""
+"""Says which packages the bot's own environment has, without the packages of plugins."""
 
 import os
 import sys
@@ -60,5 +60,5 @@ def _own_path() -> list[str]:
 
 
 def _without_plugins(path: Iterable[str]) -> list[str]:
-    """Folders of ``path`` without those of plugins' packages."""
+    """The folders of ``path``, except folders with packages of plugins."""
     return [part for part in path if "plugin_packages" not in Path(part).parts]

@@ -34,7 +34,8 @@ FOLDER = "plugin_packages"
 _NOTE = "shelf.json"
 _PYTHON_PATH = "PYTHONPATH"
 _PIP = "newer-pip"
-"""Holds a pip of its own, if that of the bot's environment is missing or too old."""
+"""The name of a folder with a newer pip, for use if the bot's environment has no pip or one that is
+too old."""
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -133,8 +134,8 @@ class PackageFolder:
         self.ensure(plugin, ())
 
     def lend_to(self, data_dir: Path) -> None:
-        """Let the bot of another, empty data folder use these packages. What it adds is its own.
-        Raises `PackagesRefused` and `OSError`."""
+        """Let the bot of another, empty data folder use these packages. Packages that this
+        other bot adds are not added to this folder. Raises `PackagesRefused` and `OSError`."""
         note, other = self._note(), data_dir.absolute() / FOLDER
         other.mkdir(parents=True)
         if note.number:

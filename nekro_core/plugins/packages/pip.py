@@ -19,14 +19,15 @@ from nekro_core.system.errors import NekroError
 
 _OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
 NEW_ENOUGH = "25.1"
-"""From this version on, pip resolves what older ones give up after long. Its changelog: "Update
-resolvelib to 1.1.0"."""
+"""From this version on, pip resolves requirements for which older versions search long and then
+give up. The changelog of this version says: "Update resolvelib to 1.1.0"."""
 _TOO_OLD = re.compile(
     r"No module named pip|no such option: --(dry-run|report)|resolution-too-deep|ResolutionTooDeep"
     r"|^Traceback \(most recent call last\)",
     re.MULTILINE,
 )
-"""What a pip says that is not there or too old. A pip that breaks may be mended in a newer one."""
+"""Texts that show that pip is missing or too old. A traceback is one of them, because the fault may
+be mended in a newer pip."""
 _OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
 
 

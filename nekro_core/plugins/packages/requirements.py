@@ -58,8 +58,8 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def is_in_python(name: str) -> bool:
-    """Whether a package's name is that of Python or of a module in its own library. Authors list
-    these too, and packages of such names are copies for Python 2."""
+    """Whether a name is ``python`` or the name of a module in Python's standard library. Authors
+    list such names too, and packages with these names are copies for Python 2."""
     return name.lower() == "python" or name.replace("-", "_") in sys.stdlib_module_names
 
 

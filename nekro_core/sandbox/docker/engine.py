@@ -67,8 +67,8 @@ class DockerEngine:
 
     @classmethod
     async def connect(cls, host: str = "", *, build: bool = False) -> "DockerEngine":
-        """Connect to the engine at ``host``, or else to that of ``DOCKER_HOST`` and related
-        variables.
+        """Connect to the engine at ``host``. If ``host`` is empty, connect to the engine that
+        ``DOCKER_HOST`` and related variables name.
 
         ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
         """

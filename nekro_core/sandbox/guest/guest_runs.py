@@ -82,7 +82,8 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            # This resets the meter: the processes that were killed so far belonged to commands.
+            # Called only to reset the meter: the processes that were killed so far belonged to
+            # commands.
             self._meter.starved()
         self.fork_failed = False
         if same and not frozen:  # the process with the same functions was killed
@@ -174,8 +175,8 @@ class RunManager:
             with suppress(KeyError):
                 self._poll.unregister(number)
         run.take_output(1024)  # the rest in the pipe: no process writes to it any more
-        # Always called, because it resets the count: kills in this run must not be blamed on the
-        # next run.
+        # `starved` is always called, because the call resets the meter's count: kills in this run
+        # must not be blamed on the next run.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))

@@ -48,9 +48,9 @@ _LAUNCHER_BYTES = 200 * 1024
 """Memory of the bubblewrap process that stays outside the box; 165 KB were measured."""
 _NICE = 5
 _GUEST_NICE = 10
-"""Nice value of the guest's processes. It is higher than that of the supervisor, so that the
-supervisor gets time to end them. While twenty guest processes fork without end, the supervisor gets
-a quarter of the processors; with equal nice values it got a twentieth."""
+"""Nice value of the guest's processes. It is higher than the supervisor's nice value, so that
+the supervisor gets time to end the guest's processes. While twenty guest processes fork without
+end, the supervisor gets a quarter of the processors; with equal nice values it got a twentieth."""
 
 
 class JailBackend:

@@ -194,8 +194,8 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
 
 def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
     """For each limit: the file to write, the value, and whether an error is fatal."""
-    # Files count as memory: those of the home folder, and of /tmp and /dev/shm, which each have a
-    # quarter of its size.
+    # Files in the home folder, /tmp and /dev/shm count as memory. /tmp and /dev/shm each have a
+    # quarter of the home folder's size.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN
     processes = spec.processes + _HELPERS
     if "memory" in hierarchy.controllers and hierarchy.version == 2:

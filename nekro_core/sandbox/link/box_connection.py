@@ -144,9 +144,9 @@ class BoxConnection:
         self._destroyed = False
 
     def receive_descriptors(self, fd_socket: socket.socket) -> None:
-        """Receive connections as descriptors from ``fd_socket``, whose other end is the
-        supervisor's FD_SOCKET (`guest.guest_main`). Without this call, connections are relayed over
-        the channel.
+        """Receive connections as descriptors from ``fd_socket``. The supervisor has the other end
+        of this socket, and knows it as FD_SOCKET (`guest.guest_main`). Without this call, the data
+        of connections are relayed over the channel.
 
         Call this before `attach`. When the supervisor is ready, it reports whether it has such a
         socket. If the report contradicts this call, the box is lost.
@@ -176,8 +176,8 @@ class BoxConnection:
     def stop_commands(self) -> None:
         """Kill all commands, and the background processes of earlier commands.
 
-        This may be called several times: each frame contains the id of the executor that is known
-        now, so it does not kill the commands of a later executor.
+        This may be called several times: each STOP frame contains the id of the executor that is
+        known now, so the frame does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
 
@@ -213,8 +213,8 @@ class BoxConnection:
             "keep": keep_globals,
         }
         told = self._encode_functions(tuple(functions))
-        # `send_soon`: source that is fed in the same cycle of the event loop is sent in one write
-        # with this frame.
+        # `send_soon` sends all frames of one cycle of the event loop in one write. So if the caller
+        # calls `Run.feed` in this cycle, the START frame and the source are sent together.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
         run = BoxRun(
@@ -234,7 +234,7 @@ class BoxConnection:
 
     def _encode_functions(self, functions: tuple[GuestFunction | GuestValue, ...]) -> bytes:
         """Encode the functions and values for the supervisor. Empty if the kept interpreter has the
-        same ones already."""
+        same functions and values already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
@@ -423,7 +423,9 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                self._starved()  # resets it: earlier kills must not be blamed on later runs
+                # Called only because it resets what `_starved` returns: earlier kills must not be
+                # blamed on later runs.
+                self._starved()
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")
             else:

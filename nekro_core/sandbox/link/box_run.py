@@ -44,7 +44,7 @@ after a shorter run."""
 
 
 _QUIET = b'{"quiet":true}'
-"""The text of an answer whose value is not printed."""
+"""The text part of an ANSWER frame. It tells the box not to print the value of the answer."""
 
 
 class _Ended(msgspec.Struct):
@@ -306,4 +306,6 @@ class BoxRun:
         for job in self._open_calls.values():
             job.cancel()
         if self._clock() - self._began > _STARVES_S:
-            self._starved()  # resets it: kills in this run must not be blamed on the next run
+            # Called only because it resets what `_starved` returns: kills during this run must not
+            # be blamed on the next run.
+            self._starved()

@@ -50,7 +50,8 @@ class _Unpacked(msgspec.Struct):
 
 
 class BoxWork:
-    """Requests of one box that may take long."""
+    """Makes the requests to one box that may take long: commands, searches for files, packing and
+    unpacking."""
 
     def __init__(self, requests: BoxRequests, streams: BoxStreams) -> None:
         self._requests = requests

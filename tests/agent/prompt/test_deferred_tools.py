@@ -17,7 +17,7 @@ from nekro_core.agent.prompt.discovery import (
 from nekro_core.agent.prompt.functions import tools_text
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.chat import ChatKey
-from nekro_core.cli.plugin_kit.check import token_counter
+from nekro_core.cli.plugin_kit.check_report import token_counter
 from nekro_core.llm.model import ModelProfile
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx

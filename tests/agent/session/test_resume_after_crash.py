@@ -1,5 +1,5 @@
-"""The next process finishes the work of a killed one. Nothing is sent twice, and a turn is resumed
-only a limited number of times."""
+"""The next process finishes the work of a killed process. Nothing is sent twice, and a turn is
+resumed only a limited number of times."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -91,7 +91,7 @@ async def test_an_interrupted_turn_goes_on_and_sends_nothing_twice(
 
 
 @pytest.mark.parametrize("acts", [True, False])
-async def test_a_turn_that_keeps_crashing_is_given_up(
+async def test_a_turn_is_given_up_if_the_process_crashes_again_and_again(
     folder: Path, boxes: BoxCache, acts: bool
 ) -> None:
     async def reply() -> AsyncIterator[str]:
@@ -104,9 +104,11 @@ async def test_a_turn_that_keeps_crashing_is_given_up(
             if not recover:
                 await bot.say("go")
             await until(lambda: len(model.requests) == 1)  # noqa: B023
-            while not await bot.turns():  # its row may be stored after the request
+            # The turn's row may be stored only after the request to the model.
+            while not await bot.turns():
                 await anyio.sleep(0.005)
-            # As if the process had crashed many times, before the turn's first run or after it.
+            # As if the process had crashed many times: after a run of the turn (``acts``), or
+            # before the turn's first run.
             for number in range(5 if acts else 18) if recover else ():
                 turn = await bot.last_turn()
                 if acts:
@@ -145,7 +147,8 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
             await bot.say(f"I am {chat.native_id}", chat, user=chat.native_id)
         await until(lambda: sorted(asked) == ["ken", "mei"])
         for chat in chats[:2]:
-            while not await bot.turns(chat):  # its row may be stored after the request
+            # The turn's row may be stored only after the request to the model.
+            while not await bot.turns(chat):
                 await anyio.sleep(0.005)
             turn = await bot.last_turn(chat)
             for number in range(2):
@@ -172,7 +175,7 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
 async def test_words_that_were_sent_before_the_crash_are_not_sent_again(
     folder: Path, boxes: BoxCache, attempts: int
 ) -> None:
-    """After too many attempts the turn is closed, and the chat is not told that it failed."""
+    """After too many attempts the turn is closed, and the chat is not told that the turn failed."""
     async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:
         await bot.ask("hi")
         turn = await bot.last_turn()

@@ -74,7 +74,7 @@ async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> Non
     assert schema["sections"]["voice"]["fields"]["pitch"]["label"] == "音高"
 
 
-async def test_a_model_sees_a_tools_picture_and_calls_a_legacy_action(tmp_path: Path) -> None:
+async def test_a_model_sees_a_tools_picture_and_calls_an_older_action(tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="Action"):
         await _pictures(tmp_path)
 
@@ -90,7 +90,8 @@ async def _pictures(tmp_path: Path) -> None:
         made = calls(call("make_picture", "call_1", prompt="tea", color="blue"))
         await chat.ask("draw tea", reply=[made, say("look")])
         answer, shown = bot.model.requests[1].messages[-2:]
-        assert 'msg_id="tool_result:call_1:2"' in answer.parts[0].text  # item 1 is a text
+        # The picture has number 2, because item 1 of the tool's result is a text.
+        assert 'msg_id="tool_result:call_1:2"' in answer.parts[0].text
         assert answer.parts[0].text.startswith("> A blue picture of tea has been made.")
         assert "a blue square" in "".join(getattr(part, "text", "") for part in shown.parts)
         assert sum(isinstance(part, ImagePart) for part in shown.parts) == 1
@@ -125,7 +126,7 @@ async def _plays_a_game_of_commands(bot: Bot) -> None:
     assert await chat.ask("/guess nothing", reply="hm") == ["hm"]
 
 
-async def test_hooks_change_messages_requests_and_sends(tmp_path: Path) -> None:
+async def test_hooks_change_received_messages_prompts_and_replies(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "house-rules", "quiet-hours") as bot:
         chat, rules = bot.chat("group_7"), instance(bot, "house-rules")
         await until(rules.started.is_set)
@@ -163,7 +164,7 @@ async def _calls_an_api(bot: Bot) -> int:
     assert told["own"]["style"] == {"prefix": "☯ "}
     assert (
         told["others"].get("success") is False
-    )  # refused: another plugin's settings may hold keys
+    )  # refused: the settings of another plugin may contain API keys
     with pytest.raises(ToolFailure, match="CapabilityDenied"):
         await chat.call("whisper")
     assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}

@@ -1,4 +1,5 @@
-"""Plugins in a whole bot: one that calls OneBot actions itself, and one with pages."""
+"""Plugins for nekro-agent in a whole bot: they call OneBot actions, handle messages with NoneBot's
+matchers, and serve pages."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -23,7 +24,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
         yield whole
 
 
-async def test_a_plugin_calls_onebots_own_actions(whole: WholeBot) -> None:
+async def test_a_plugin_can_call_an_action_of_onebot(whole: WholeBot) -> None:
     code = (
         "done = mute_user('onebot_v11-group_30003', '10002', 99999, 'be kind')\n"
         "send_channel_message(str(done))"
@@ -35,7 +36,7 @@ async def test_a_plugin_calls_onebots_own_actions(whole: WholeBot) -> None:
     assert await whole.answers(30003, 2) == [" be kind", "True"]
 
 
-async def test_legacy_commands_answer_only_super_users(whole: WholeBot) -> None:
+async def test_a_command_that_calls_command_guard_answers_only_super_users(whole: WholeBot) -> None:
     group = whole.group()
     await whole.peer.say_in_group(group, 10002, "/mod_state x")
     await whole.peer.say_in_group(group, 10001, "/mod-state y")

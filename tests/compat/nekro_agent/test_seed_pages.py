@@ -1,4 +1,5 @@
-"""The code blocks of three documentation pages run as printed, and each kind of method works."""
+"""The code blocks of a page of nekro-agent's documentation run as printed, and each kind of method
+works. The page is here in three languages."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -50,11 +51,11 @@ def tools(registry: PluginRegistry) -> ToolSet:
     return registry.tools_for(GROUP)
 
 
-def test_a_page_has_six_blocks(page: Path) -> None:
+def test_the_page_has_six_code_blocks_in_each_language(page: Path) -> None:
     assert len(code_blocks(page.read_text(encoding="utf-8"))) == 6
 
 
-async def test_the_page_is_a_plugin_without_errors(registry: PluginRegistry) -> None:
+async def test_the_code_blocks_are_a_plugin_without_errors(registry: PluginRegistry) -> None:
     (info,) = registry.plugins()
     assert info.state is PluginState.LOADED
     assert info.key == "nekro.seed"
@@ -85,7 +86,7 @@ async def test_a_tool_is_found_under_each_of_its_names(
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((2, 3), {}), ((2,), {"num2": 3}), ((), {"num1": "2", "num2": 3.0})]
 )
-async def test_the_code_receives_the_value_of_a_tool(
+async def test_a_tool_method_returns_its_value_to_the_calling_code(
     world: World, tools: ToolSet, args: tuple[int, ...], kwargs: dict[str, int]
 ) -> None:
     assert await call_tool(tools.resolve("calculate_sum"), world.ctx(), args, kwargs) == ToolReturn(
@@ -93,13 +94,13 @@ async def test_the_code_receives_the_value_of_a_tool(
     )
 
 
-async def test_a_tool_can_return_a_text(world: World, tools: ToolSet) -> None:
+async def test_a_tool_method_can_return_a_text(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("get_time"), world.ctx())
     assert isinstance(outcome, ToolReturn)
     assert datetime.fromisoformat(outcome.value)
 
 
-async def test_an_agent_method_returns_an_observation(world: World, tools: ToolSet) -> None:
+async def test_an_agent_method_returns_an_observation_text(world: World, tools: ToolSet) -> None:
     found = await call_tool(tools.resolve("search_knowledge_base"), world.ctx(), ("tea",))
     missing = await call_tool(tools.resolve("search_kb"), world.ctx(), (), {"query": "nothing"})
     assert isinstance(found, Observation)
@@ -108,14 +109,14 @@ async def test_an_agent_method_returns_an_observation(world: World, tools: ToolS
     assert "'nothing'" in missing.text
 
 
-async def test_a_behavior_sends_and_is_recorded(world: World, tools: ToolSet) -> None:
+async def test_a_behavior_method_sends_and_returns_a_text(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("send_channel_message"), world.ctx(), ("Good night",))
     assert isinstance(outcome, BehaviorReturn)
     assert "Good night" in outcome.text
     assert world.outgoing.sent == [(GROUP, (Text("Good night"),), "run-1")]
 
 
-async def test_a_method_can_report_why_its_message_was_refused(
+async def test_a_behavior_method_can_report_why_its_message_was_refused(
     world: World, tools: ToolSet
 ) -> None:
     world.outgoing.answer = Receipt(state=DeliveryState.REJECTED, reason="muted in this group")
@@ -124,7 +125,7 @@ async def test_a_method_can_report_why_its_message_was_refused(
     assert "muted in this group" in outcome.text
 
 
-async def test_the_shortened_picture_of_the_page_is_refused(world: World, tools: ToolSet) -> None:
+async def test_the_cut_off_picture_of_the_page_is_refused(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
     assert isinstance(outcome, ToolCallFailed)
     assert "part 2 of 2" in outcome.message
@@ -147,7 +148,7 @@ async def test_a_complete_picture_is_shown_to_the_model(world: World, page: Path
     assert picture.mime == "image/png"
 
 
-async def test_stored_values_can_be_read(world: World, tools: ToolSet) -> None:
+async def test_a_method_can_read_stored_values_of_its_plugin(world: World, tools: ToolSet) -> None:
     tool = tools.resolve("get_user_preference")
     world.plugin_data.kept["nekro.seed", "", "user_123", "theme"] = "dark"
     assert await call_tool(tool, world.ctx(), ("user_123", "theme")) == ToolReturn("dark")

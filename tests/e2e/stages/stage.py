@@ -1,4 +1,4 @@
-"""The interface of a stage."""
+"""The interface of a stage: one platform on which a test lets a person talk with the bot."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -23,8 +23,9 @@ class Medium:
 class Seen:
     """A message of the bot as the person's client shows it.
 
-    ``mentions`` are platform ids, ``reply_to`` is the id of the answered message or empty. A
-    mention's own characters are not in ``text``. ``media`` have been fetched as the client would.
+    ``mentions`` are the platform ids of the mentioned people. ``text`` does not contain the
+    characters of the mentions. ``reply_to`` is the id of the message to which this message replies;
+    empty if it is no reply. ``media`` are downloaded in the same way as the client does it.
     """
 
     message_id: str
@@ -36,10 +37,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class WireLine:
-    """One thing that went over the platform's wire, for the page in ``docs/wire``.
+    """One request, answer or event between the bot and the platform, for the page in ``docs/wire``.
 
-    ``what`` names it in the same way in every run: an action, or a method and a path with ``{}``
-    for the parts that vary. ``body`` is the JSON that was sent.
+    ``what`` is its name, the same in every run: an action, or a method and a path with ``{}`` for
+    the parts that vary. ``body`` is the JSON that was sent.
     """
 
     to_bot: bool
@@ -55,19 +56,19 @@ class Stage(Protocol):
     """
 
     name: str
-    """The name of the page's file, for example ``onebot_v11``."""
+    """The name of the page's file in ``docs/wire`` without ``.md``, for example ``onebot_v11``."""
     title: str
     """The name that people use, for example ``OneBot v11``."""
     settings: Mapping[str, str]
     """The bot's settings for the platform, by their names in ``.env``."""
     chat_key: str
-    """The chat key of the group. It and the following attributes are set by `join`."""
+    """The chat key of the group. This attribute and the next ones may be unset before `join`."""
     bot_id: str
     person_id: str
     wire: list[WireLine]
     cannot: Mapping[str, str]
-    """For each message of the person that is left out on this stage, the reason. The keys are
-    ``reply``, ``picture``, ``voice`` and ``file``. The page names the keys and the reasons."""
+    """The messages of the person that are left out on this stage. A key is ``reply``, ``picture``,
+    ``voice`` or ``file``, and its value is the reason. The page lists them."""
 
     def join(self, bot: BotProcess) -> AbstractAsyncContextManager[None]:
         """Connect the account and bring the bot and the person into the group."""

@@ -1,4 +1,5 @@
-"""``ctx.show``: a message that is edited when a value changes, or one message at the end."""
+"""``ctx.show``: a message that is edited when a value changes. If the platform cannot edit
+messages, one message with the final value is sent instead."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ async def test_empty_values_are_not_sent(world: World) -> None:
     assert (world.outgoing.texts, world.editor.texts) == ([], [])
 
 
-async def test_an_unchanged_value_is_not_edited(world: World) -> None:
+async def test_an_unchanged_value_causes_no_edit(world: World) -> None:
     await world.ctx().show(Film("a", "a", "b", "b", "b"))
     assert (world.outgoing.texts, world.editor.texts) == (["a"], ["b"])
 
@@ -93,7 +94,7 @@ async def test_changes_in_quick_succession_are_skipped_except_the_last(world: Wo
     assert world.editor.texts[-1] == "99"
 
 
-async def test_only_the_end_of_a_long_value_is_shown_until_the_last_edit(world: World) -> None:
+async def test_edits_show_the_end_of_a_long_value_and_the_last_edit_shows_all(world: World) -> None:
     await world.ctx().show(Film("a" * 5000, "a" * 5000 + "b"))
     assert world.outgoing.texts == ["… " + "a" * 1000]
     assert world.editor.texts == ["a" * 5000 + "b"]
@@ -111,7 +112,7 @@ async def test_a_failed_last_edit_is_sent_as_a_message_unless_its_outcome_is_unk
     assert world.outgoing.texts == ["1 of 2", *(["2 of 2"] if again else [])]
 
 
-async def test_a_first_message_without_an_id_cannot_be_changed(world: World) -> None:
+async def test_if_the_first_message_has_no_id_the_last_value_is_sent_anew(world: World) -> None:
     world.outgoing.answer = Receipt(state=DeliveryState.PENDING, reason="offline")
     await world.ctx().show(Film("1 of 3", "2 of 3", "3 of 3"))
     assert (world.outgoing.texts, world.editor.texts) == (["1 of 3", "3 of 3"], [])

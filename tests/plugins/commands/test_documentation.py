@@ -1,4 +1,4 @@
-"""The plugin that docs/commands.md prints runs as the page says."""
+"""The example plugin in docs/commands.md does what the page says."""
 
 import re
 from pathlib import Path
@@ -22,11 +22,11 @@ def printed(page: str) -> str:
 
 
 @pytest.mark.parametrize("language", ["zh", "ja"])
-def test_the_library_plugin_is_the_same_in_every_language(language: str) -> None:
+def test_the_example_plugin_is_the_same_in_every_language(language: str) -> None:
     assert printed(f"commands.{language}.md") == printed("commands.md")
 
 
-async def test_the_pages_library_plugin_works(tmp_path: Path) -> None:
+async def test_the_example_plugin_does_what_the_page_says(tmp_path: Path) -> None:
     code = printed("commands.md")
     pages, hooks = PluginPages(), Webhooks(lambda: "secret")
     (tmp_path / "plugins").mkdir()

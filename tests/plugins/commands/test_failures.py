@@ -1,4 +1,5 @@
-"""Commands that fail, replies that must not be commands, and many commands at once."""
+"""Commands that fail, replies that other bots must not take for commands, and many commands at
+once."""
 
 from pathlib import Path
 
@@ -25,7 +26,7 @@ async def test_a_failed_command_is_answered_without_internal_details(tmp_path: P
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
-async def test_no_reply_is_a_command_for_another_bot(tmp_path: Path, language: str) -> None:
+async def test_another_bot_takes_no_reply_for_a_command(tmp_path: Path, language: str) -> None:
     """Otherwise two bots in one group could answer each other forever."""
     settings = CommandSettings(command_s=1, off=frozenset({"lost"}))
     code = BAD + SAME.format("bad")
@@ -101,7 +102,7 @@ async def test_a_faulty_command_is_reported_as_a_problem_of_the_plugin(
         assert len(chat.book) <= 1 + 200
 
 
-def test_a_super_user_without_a_platform_is_refused() -> None:
+def test_invalid_command_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="expected adapter:id"):
         CommandSettings(super_users=frozenset({"10001"}))
     with pytest.raises(ValueError, match="without blanks"):

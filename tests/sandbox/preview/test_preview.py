@@ -175,7 +175,7 @@ async def test_a_request_ends_when_the_visitor_disconnects(here: World) -> None:
             await left.wait()
 
 
-async def test_a_websocket_echoes_text_and_bytes_and_closes_with_its_own_code(here: World) -> None:
+async def test_a_websocket_passes_on_text_bytes_and_the_servers_close_code(here: World) -> None:
     asked = []
 
     async def echo(socket: websockets.asyncio.server.ServerConnection) -> None:

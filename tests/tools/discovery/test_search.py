@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.cli.plugin_kit.check import token_counter
+from nekro_core.cli.plugin_kit.check_report import token_counter
 from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
 from nekro_core.tools.discovery.lexicon import ConceptLexicon
 from nekro_core.tools.discovery.phonetics import sound_of_english, sound_of_katakana
