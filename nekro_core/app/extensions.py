@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from zoneinfo import ZoneInfo
 
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
@@ -25,7 +26,7 @@ from nekro_core.compat.nekro_agent.sql import default_connection
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
-from nekro_core.plugins.authoring.commands import Command, CommandFamily
+from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
@@ -98,6 +99,7 @@ class Extensions:
                     wall=wall,
                 )
             )
+            timezone = settings.nekro_agent.timezone
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
                     BotView(
@@ -106,6 +108,7 @@ class Extensions:
                         wall=wall,
                         names=settings.nekro_agent.names,
                         persona=settings.nekro_agent.persona,
+                        zone=ZoneInfo(timezone) if timezone else None,
                     ),
                     GatewayPorts(
                         adapters=message_io.adapters,
@@ -130,6 +133,7 @@ class Extensions:
                     registrars={
                         Command: commands.put,
                         CommandFamily: commands.add_family,
+                        SpokenCommand: commands.list_only,
                         PluginRouter: pages.put,
                         Webhook: webhooks.put,
                     },

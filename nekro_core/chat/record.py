@@ -39,7 +39,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         to_bot: Whether the bot was addressed.
         from_history: Whether it was fetched after the bot had been away.
         answered_elsewhere: Whether a blocking matcher of NoneBot took it.
-        recalled: Whether it was recalled on the platform.
+        recalled: Whether it was recalled on the platform, or hidden by a plugin. The agent does not
+            see it.
         run_id: In the bot's own records: the run that sent the message.
         state: In the bot's own records: the delivery state of the message.
     """

@@ -250,6 +250,14 @@ class MessageRepository:
         )
         return record_of(rows[0]) if rows else None
 
+    async def hide(self, record: Record) -> None:
+        """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
+        content stays in the store."""
+        await self._database.write(
+            SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
+            committed=lambda _: self.changed(record.chat_key),
+        )
+
 
 def unique_id_of(message_id: str) -> str | None:
     """Return the unique id for a platform's message id: the id itself, or its digest if the id is

@@ -194,8 +194,7 @@ class Bot:
     def plugin(self) -> NekroPlugin:
         """The `NekroPlugin` object of the plugin under test: its configuration, store and
         folder."""
-        found: NekroPlugin = self.module.plugin
-        return found
+        return self.app.plugins.loaded(self._item)
 
     async def reload(self) -> None:
         """Load the plugin again from its files, for example after the test has changed them.

@@ -25,10 +25,12 @@ class ToolReturn:
 @dataclass(frozen=True, slots=True)
 class ToolReturnMedia:
     """A ``TOOL`` succeeded and returned media. The calling code gets the text with an index of the
-    media, and continues. The model sees the media in the next step."""
+    media, and continues. The model sees the media in the next step. ``ends`` says that the tool has
+    answered the chat, so a model that calls natively need not be asked again."""
 
     text: str
     media: tuple[ResultMedia, ...]
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

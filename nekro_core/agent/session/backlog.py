@@ -49,10 +49,10 @@ class Backlog:
         self.fresh.append(message)
         _make_room(self.fresh)
 
-    def take_fresh(self) -> list[PendingMessage]:
-        """Remove and return the messages that must be passed to the plugins' hooks now."""
-        fresh, self.fresh = self.fresh, []
-        return fresh
+    def next_fresh(self) -> PendingMessage | None:
+        """Remove and return the oldest message that was not passed to the plugins' hooks yet; None
+        if there is none."""
+        return self.fresh.pop(0) if self.fresh else None
 
     def add_pending(self, message: PendingMessage) -> None:
         """Add a message that the plugins' hooks let through."""
@@ -101,6 +101,7 @@ class Backlog:
                 each.seq for each in records if each.seq in others and self._asks(each)
             ),
             hidden=frozenset(each.seq for each in records if each.seq in self.hidden),
+            unheard=frozenset(each.record.seq for each in self.fresh),
         )
 
     def oldest_waiting(self, asker: str) -> int | None:

@@ -7,10 +7,11 @@ lines (of a timer or a webhook) belong to no person. They get separate turns wit
 rights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import anyio
+from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.agent.session.backlog import Backlog
@@ -34,7 +35,7 @@ from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
-from nekro_core.store import StoreUnavailable, TurnRow
+from nekro_core.store import StoreError, StoreUnavailable, TurnRow
 
 _PREPARE_S = 0.1
 """A turn is prepared this many seconds before it begins. An earlier preparation would more often be
@@ -68,6 +69,8 @@ class Session:
         self._listening = False
         self._hooked_seq = self._noted_seq = 0
         self._expected: set[int] = set()
+        self._turn_tasks: TaskGroup | None = None
+        """The tasks of the running turn."""
 
     @property
     def working(self) -> bool:
@@ -181,24 +184,76 @@ class Session:
 
     async def _listen(self) -> None:
         """Handle new records: ``/stop``, and messages for the plugins' hooks."""
-        for message in self._backlog.take_fresh():
-            record = message.record
-            if record.seq in self._stop_requests:
-                self._stop_requests.remove(record.seq)
-                await self._stop_waiting(record)
-                continue
-            signal = MsgSignal.CONTINUE
-            if record.author is Author.PERSON:
-                signal = await self._ask_plugins(record)
-                if signal in (MsgSignal.BLOCK_ALL, MsgSignal.BLOCK_TRIGGER):
-                    await self._note_taken(record)
-            if signal is MsgSignal.BLOCK_ALL:
-                self._backlog.hidden.add(record.seq)
-            elif signal is not MsgSignal.BLOCK_TRIGGER:
-                if signal is MsgSignal.FORCE_TRIGGER:
-                    self._backlog.forced.add(record.seq)
-                if not await self._is_cooling_down(record):
-                    self._backlog.add_pending(message)
+        while (message := self._backlog.next_fresh()) is not None:
+            await self._hear(message)
+
+    async def _listen_for_turn(self) -> None:
+        """Pass the new messages to the plugins' hooks before a turn reads them. The hooks continue
+        if the turn is stopped meanwhile, because they may run a command."""
+        if self._turn_tasks is None:
+            await self._listen()
+            return
+        over = anyio.Event()
+
+        async def listen() -> None:
+            try:
+                await self._listen()
+            except Exception as error:  # noqa: BLE001 - the turn must not fail because of a message
+                logger.opt(exception=error).error("{}: a message is not heard", self.chat_key)
+            finally:
+                over.set()
+
+        self._turn_tasks.start_soon(listen)
+        await over.wait()
+
+    async def _run_turn(
+        self,
+        request: TurnRequest,
+        begin: Callable[[], TurnRecorder],
+        prepared: PreparedTurn | None = None,
+        *,
+        exclusive: bool = False,
+    ) -> bool:
+        """See `TurnRunner.run`."""
+        try:
+            async with anyio.create_task_group() as self._turn_tasks:
+                ran = await self._turns.run(request, begin, prepared, exclusive=exclusive)
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        finally:
+            self._turn_tasks = None
+        return ran
+
+    async def _hear(self, message: PendingMessage) -> None:
+        record = message.record
+        if record.seq in self._stop_requests:
+            self._stop_requests.remove(record.seq)
+            await self._stop_waiting(record)
+            return
+        signal = MsgSignal.CONTINUE
+        if record.author is Author.PERSON:
+            signal, record = await self._ask_plugins(record)
+            if signal in (MsgSignal.BLOCK_ALL, MsgSignal.BLOCK_TRIGGER):
+                await self._note_taken(record)
+        if signal is MsgSignal.BLOCK_ALL:
+            self._backlog.hidden.add(record.seq)
+            await self._hide(record)
+        elif signal is MsgSignal.BLOCK_TRIGGER:
+            self._backlog.handled.add(record.seq)  # a turn that runs must not answer it either
+        else:
+            if signal is MsgSignal.FORCE_TRIGGER:
+                self._backlog.forced.add(record.seq)
+            if not await self._is_cooling_down(record):
+                self._backlog.add_pending(PendingMessage(record, message.at))
+
+    async def _hide(self, record: Record) -> None:
+        """Hide a record from all prompts, also after a restart."""
+        try:
+            await self._services.store.messages.hide(record)
+        except StoreError as error:
+            logger.error(
+                "{}: record {} is hidden until the bot ends: {}", self.chat_key, record.seq, error
+            )
 
     async def _note_taken(self, record: Record) -> None:
         """Store that a plugin took a message. Otherwise its hook, which may be a command, would be
@@ -220,8 +275,11 @@ class Session:
         except StoreUnavailable as error:
             logger.error("{}: message {}: {}", self.chat_key, seq, error)
 
-    async def _ask_plugins(self, record: Record) -> MsgSignal:
-        """Call the plugins' hooks for a message. Returns what to do with the message."""
+    async def _ask_plugins(self, record: Record) -> tuple[MsgSignal, Record]:
+        """Call the plugins' hooks for a message. Returns what to do with the message, and its
+        record, whose text a hook may have changed."""
+        stored = self._services.store.messages
+        changes = stored.changes(self.chat_key)
         plugins, sender = self._services.plugins, record.sender
         ctx = plugins.context_for(
             self.chat_key,
@@ -233,7 +291,10 @@ class Session:
             self._hooked_seq = record.seq
         account = self._services.store.accounts.of(self.chat_key.instance)
         message = record.as_message(account.account if account else "")
-        return await plugins.on_user_message(ctx, message)
+        signal = await plugins.on_user_message(ctx, message)
+        if stored.changes(self.chat_key) != changes:
+            record = await stored.get(record.seq) or record
+        return signal, record
 
     async def _is_cooling_down(self, record: Record) -> bool:
         """Return whether a record asks for an answer while its sender, possibly a bot, is in a
@@ -297,6 +358,7 @@ class Session:
             chat_key=self.chat_key,
             trigger_record=record,
             mark=lambda records: self._backlog.marks(records, record),
+            listen=self._listen_for_turn,
             resumed=resumed,
         )
 
@@ -323,7 +385,7 @@ class Session:
         if prepared is not None and prepared.request.trigger_record is not record:
             prepared = None
         request = prepared.request if prepared else self._request_for(record)
-        if not await self._turns.run(request, begin, prepared):
+        if not await self._run_turn(request, begin, prepared):
             await anyio.sleep(STORE_PAUSE_S)
             oldest = services.clock() - services.trigger.recover_age_s
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
@@ -349,7 +411,7 @@ class Session:
             return TurnRecorder(store, self.chat_key, resume_row, through_seq=turn.through_seq)
 
         request, exclusive = self._request_for(trigger, resumed=True), cut_runs >= _SUSPECT_CUT_RUNS
-        if not await self._turns.run(request, begin, exclusive=exclusive):
+        if not await self._run_turn(request, begin, exclusive=exclusive):
             await anyio.sleep(STORE_PAUSE_S)
             self._interrupted = turn
 

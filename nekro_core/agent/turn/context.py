@@ -1,6 +1,6 @@
 """Collects a turn's data (history, steps, runs) and writes its prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from zoneinfo import ZoneInfo
@@ -39,22 +39,26 @@ _SHOWN_CODES = 6
 class HistoryMarks:
     """How a turn treats the records of the chat now, by their sequence numbers. The turn answers
     ``unanswered`` records. ``waiting`` records are questions of other people, who get the next
-    turns. ``hidden`` records must not be in a prompt."""
+    turns. ``hidden`` records must not be in a prompt. ``unheard`` records were not passed to the
+    plugins' hooks yet, which may change or hide them."""
 
     unanswered: frozenset[int]
     waiting: frozenset[int] = frozenset()
     hidden: frozenset[int] = frozenset()
+    unheard: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
     """The reason for a turn. ``trigger_record`` woke the turn. The turn answers the record's author
     and has the author's rights. ``mark`` returns the current marks of records; they change because
-    people write while the turn runs. ``resumed`` says that an earlier process began the turn."""
+    people write while the turn runs. ``listen`` passes new messages to the plugins' hooks, which
+    may change or hide them. ``resumed`` says that an earlier process began the turn."""
 
     chat_key: ChatKey
     trigger_record: Record
     mark: Callable[[Sequence[Record]], HistoryMarks]
+    listen: Callable[[], Awaitable[None]] | None = None
     resumed: bool = False
 
 
@@ -103,10 +107,15 @@ class TurnContext:
         beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
         records = records[beginning + 1 :] or [trigger]
         self._marks = self.request.mark(records)
+        # A message that arrived just now is left for the next read, with all that came after it.
+        unheard = (i for i, each in enumerate(records) if each.seq in self._marks.unheard)
+        records = records[: next(unheard, None)] or [trigger]
         self.records = [record for record in records if record.seq not in self._marks.hidden]
         self.through_seq = max(self.through_seq, records[-1].seq)
 
     async def _newest_records(self) -> list[Record]:
+        if self.request.listen is not None:
+            await self.request.listen()
         return await self._services.store.messages.newest(
             self.chat_key, self._settings.prompt.history * 2
         )

@@ -168,7 +168,7 @@ class NativeCalls:
                 return await self._bytes_in_box(position, call, bytes(data))
             case ToolReturn(value, words, _):
                 text = words or value_text(value)
-            case ToolReturnMedia(words, shown):
+            case ToolReturnMedia(words, shown, _):
                 text = indexed_text(words, shown, call.call_id)
                 media = tuple(map(model_part, media_content(shown, call.call_id)))
             case BehaviorReturn(text) | Observation(text):
@@ -231,7 +231,9 @@ def _ends(outcome: Outcome, *, sent: bool) -> bool:
         case ToolReturn(value, text, ends):
             plain = value is None or value is True or str(value).strip().lower() in _ACKNOWLEDGED
             return ends or (sent and plain and not text)
-        case ToolReturnMedia() | Observation() | RichObservation() | ToolCallFailed():
+        case ToolReturnMedia(ends=ends):
+            return ends
+        case Observation() | RichObservation() | ToolCallFailed():
             return False
         case _:
             assert_never(outcome)

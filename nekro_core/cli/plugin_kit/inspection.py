@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
 from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
 
 MANIFEST = "_manifest.json"
@@ -80,6 +81,8 @@ class PluginInspection:
     description: str = ""
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    spoken: tuple[str, ...] = ()
+    """What people type for commands that the plugin finds in messages itself."""
     abilities: tuple[DetectedAbility, ...] = ()
     unreadable: tuple[str, ...] = ()
 
@@ -113,6 +116,7 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
         description=known.get("description", ""),
         tools=tuple(dict.fromkeys(found.tools)),
         commands=tuple(dict.fromkeys(found.commands)),
+        spoken=tuple(dict.fromkeys(found.spoken)),
         abilities=tuple(
             DetectedAbility(text=text, where=at) for text, at in found.abilities.items()
         ),
@@ -150,12 +154,16 @@ class _Reader:
         self.known: dict[str, str] = {}
         self.tools: list[str] = []
         self.commands: list[str] = []
+        self.spoken: list[str] = []
+        self._texts: dict[str, str] = {}
+        """The texts that names in the file stand for."""
         self.abilities: dict[str, str] = {}
 
     def able(self, text: str, where: str) -> None:
         self.abilities.setdefault(text, where)
 
     def read(self, tree: ast.AST, name: str) -> None:
+        self._texts = dict(_named_texts(tree))
         for node in ast.walk(tree):
             where = f"{name}:{getattr(node, 'lineno', 0)}"
             match node:
@@ -166,6 +174,8 @@ class _Reader:
                     self._imported(module, where)
                 case ast.Call():
                     self._called(node, where)
+                case ast.ClassDef():
+                    self._older_component(node)
                 case ast.Attribute(value=ast.Name("os"), attr="environ"):
                     self.able("reads the environment, where keys may be", where)
                 case _:
@@ -180,21 +190,57 @@ class _Reader:
     def _called(self, call: ast.Call, where: str) -> None:
         name = _dotted(call.func)
         last = name.rpartition(".")[2]
-        given = dict(_texts(call))
+        given = dict(_texts(call, self._texts))
         if last == "NekroPlugin":
             order = ("name", "module_name", "description", "version", "author", "url")
             self.known |= {key: given[key] for key in order if key in given}
             self.known |= _positional(call, order)
         elif last in ("mount_sandbox_method", "Tool"):
-            self.tools.append(given.get("name") or _first_text(call))
+            self.tools.append(given.get("name") or _first_text(call, self._texts))
+        elif last == "Command" and (pattern := given.get("pattern") or _third_text(call)):
+            self.spoken.append(usage_of_pattern(pattern))
         elif last in ("mount_command", "Command"):
-            self.commands.append(given.get("name") or _first_text(call))
+            self.commands.append(given.get("name") or _first_text(call, self._texts))
         elif last in _MOUNTS:
             self.able(_MOUNTS[last], where)
         elif name in _CALLS:
             self.able(_CALLS[name], where)
         elif last in _WRITES and "." in name:
             self.able("reads or writes files of this machine", where)
+
+    def _older_component(self, node: ast.ClassDef) -> None:
+        """Read a component of a plugin from before MaiBot's SDK: it is a class."""
+        bases = {_dotted(each).rpartition(".")[2] for each in node.bases}
+        own = dict(_named_texts(node))
+        if "BaseTool" in bases and "name" in own:
+            self.tools.append(own["name"])
+        elif "BaseAction" in bases and "action_name" in own:
+            self.tools.append(own["action_name"])
+        elif "BaseCommand" in bases and "command_pattern" in own:
+            self.spoken.append(usage_of_pattern(own["command_pattern"]))
+
+
+def _named_texts(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The names to which a text is assigned, with the text."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(value=str(text))):
+                yield name, text
+            case ast.AnnAssign(target=ast.Name(name), value=ast.Constant(value=str(text))):
+                yield name, text
+
+
+def _text_of(node: ast.expr, named: Mapping[str, str]) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Name(name) | ast.Attribute(attr=name):
+            return named.get(name, "")
+    return ""
+
+
+def _third_text(call: ast.Call) -> str:
+    return _text_of(call.args[2], {}) if len(call.args) > 2 else ""
 
 
 def _dotted(node: ast.expr) -> str:
@@ -206,10 +252,10 @@ def _dotted(node: ast.expr) -> str:
     return ""
 
 
-def _texts(call: ast.Call) -> Iterator[tuple[str, str]]:
+def _texts(call: ast.Call, named: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for each in call.keywords:
-        if each.arg and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
-            yield each.arg, each.value.value
+        if each.arg and (text := _text_of(each.value, named)):
+            yield each.arg, text
 
 
 def _positional(call: ast.Call, names: Sequence[str]) -> dict[str, str]:
@@ -220,12 +266,6 @@ def _positional(call: ast.Call, names: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _first_text(call: ast.Call) -> str:
-    return next(
-        (
-            each.value
-            for each in call.args
-            if isinstance(each, ast.Constant) and isinstance(each.value, str)
-        ),
-        "(a name that is made when it runs)",
-    )
+def _first_text(call: ast.Call, named: Mapping[str, str]) -> str:
+    texts = (_text_of(each, named) for each in call.args)
+    return next(filter(None, texts), "(a name that is made when it runs)")

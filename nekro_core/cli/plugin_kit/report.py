@@ -27,8 +27,9 @@ def abilities_text(looked: PluginInspection) -> Iterator[str]:
     code."""
     if looked.tools:
         yield f"  tools for the AI: {', '.join(looked.tools)}"
-    if looked.commands:
-        yield f"  commands for people: {', '.join(f'/{name}' for name in looked.commands)}"
+    commands = [*(f"/{name}" for name in looked.commands), *looked.spoken]
+    if commands:
+        yield f"  commands for people: {', '.join(commands)}"
     for ability in looked.abilities:
         yield f"  {ability.text}, at {ability.where}"
     for text in looked.unreadable:

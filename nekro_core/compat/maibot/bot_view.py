@@ -2,23 +2,33 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
 from typing import Any
 
-from nekro_core.chat import ChatKey, ChatMessage, Record
+import anyio
+
+from nekro_core.chat import Author, ChatKey, ChatMessage, Record
+from nekro_core.compat.maibot.chat_facts import ChatFacts
 from nekro_core.compat.maibot.formats.messages import adapters_of, message_of, stream_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.store import Store
+
+_ANSWERED_AMONG = 20
+"""How many messages are searched for the message that a turn answers."""
+_PAGES = 2
+"""Most pages that are drawn at once. Each page has a Chromium of its own, of about 300 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotView:
     """The data of the bot that capabilities and hooks read.
 
-    ``names`` are the bot's names; the first name is its nickname. ``wall`` returns the time as
-    seconds since 1970. ``talk_values`` has, for each stream id, the talk value that plugins set
-    with ``ctx.frequency``. In MaiBot it says how often the bot talks; here it has no effect, and
-    only plugins read it.
+    ``names`` are the bot's names; the first name is its nickname. ``wall`` returns seconds since
+    1970, and ``zone`` is the time zone of texts; None for the machine's. ``talk_values`` has the
+    values that plugins set with ``ctx.frequency``, by stream id. Only plugins read these values;
+    they have no other effect. ``facts_of_chats`` has the names of groups and the values from
+    gateways. ``pages`` bounds how many pages are drawn at once.
     """
 
     services: Services
@@ -26,7 +36,10 @@ class BotView:
     wall: Callable[[], float]
     names: Sequence[str] = ()
     persona: str = ""
+    zone: tzinfo | None = None
     talk_values: dict[str, float] = field(default_factory=dict)
+    facts_of_chats: ChatFacts = field(default_factory=ChatFacts)
+    pages: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_PAGES))
 
     def facts(self) -> Mapping[str, Any]:
         """The MaiBot settings that plugins read, with values from the bot's settings."""
@@ -64,20 +77,35 @@ class BotView:
         """A chat in MaiBot's form."""
         private = key.kind.value == "private"
         name = await self.store.users.name(key.instance, key.native_id) if private else ""
+        await self.learn_group_name(key)
         return stream_of(
             key,
             adapter=self.services.adapter_of(key.instance),
-            account=self._account(key.instance),
+            account=self.account_of(key.instance),
             user_name=name,
+            group_name=self.facts_of_chats.group_name(key),
+        )
+
+    async def learn_group_name(self, key: ChatKey) -> None:
+        """Ask the platform for a group's name, if it was not asked yet."""
+        await self.facts_of_chats.learn_group_name(
+            key,
+            adapter=self.services.adapter_of(key.instance),
+            account=self.account_of(key.instance),
         )
 
     def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
         """A message in MaiBot's form. ``binary`` adds the bytes of its media as base64."""
-        instance = record.chat_key.instance
+        key = record.chat_key
+        # A message that is about to be sent has no number yet. It inherits the values.
+        sending = isinstance(record, Record) and record.seq == 0
+        received = "" if sending else record.message_id or "-"
         return message_of(
             record,
-            adapter=self.services.adapter_of(instance),
-            account=self._account(instance),
+            adapter=self.services.adapter_of(key.instance),
+            account=self.account_of(key.instance),
+            group_name=self.facts_of_chats.group_name(key),
+            inherited=self.facts_of_chats.config(key, received),
             binary=binary,
         )
 
@@ -89,6 +117,19 @@ class BotView:
         record = await self.store.messages.by_message_id(ctx.chat, ctx.message_id)
         return self.message(record) if record is not None else {}
 
-    def _account(self, instance: str) -> str:
+    async def answered_message(self, key: ChatKey) -> str:
+        """The id of the message that a turn in a chat answers: the newest message to the bot, or
+        the newest message of a person. Empty if there is none."""
+        records = await self.store.messages.newest(key, _ANSWERED_AMONG)
+        people = [each for each in records if each.author is Author.PERSON and not each.recalled]
+        asked = [each for each in people if each.to_bot] or people
+        return asked[-1].message_id if asked else ""
+
+    def now(self) -> datetime:
+        """The time in the bot's time zone."""
+        return datetime.fromtimestamp(self.wall(), self.zone)
+
+    def account_of(self, instance: str) -> str:
+        """The platform's id of an instance's account; empty if it is not known."""
         account = self.store.accounts.of(instance)
         return account.account if account else ""

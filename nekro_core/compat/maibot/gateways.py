@@ -37,7 +37,7 @@ from nekro_core.compat.maibot.formats.messages import (
     platform_of,
     seconds_of,
 )
-from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_from
+from nekro_core.compat.maibot.formats.segments import received_segments
 from nekro_core.compat.maibot.gateway_place import (
     GatewayPlace,
     GatewayRefused,
@@ -95,7 +95,7 @@ class GatewayAdapter:
         *,
         plugin: MaiBotPlugin,
         component: MaiBotComponent,
-        wall: Callable[[], float],
+        bot: BotView,
     ) -> None:
         self.name = place.adapter
         self.account = place.account
@@ -106,7 +106,7 @@ class GatewayAdapter:
         self.ready = False
         self._plugin = plugin
         self._component = component
-        self._wall = wall
+        self._bot = bot
 
     @property
     def sends(self) -> bool:
@@ -129,7 +129,7 @@ class GatewayAdapter:
             chat_key=delivery.chat_key,
             author=Author.BOT,
             segments=delivery.segments,
-            time=self._wall(),
+            time=self._bot.wall(),
         )
         message = await anyio.to_thread.run_sync(self._message, record)
         message["message_id"] = delivery.delivery_id
@@ -170,7 +170,15 @@ class GatewayAdapter:
         self.ready = False
 
     def _message(self, record: Record) -> dict[str, Any]:
-        return message_of(record, adapter=self.name, account=self.account, binary=True)
+        facts = self._bot.facts_of_chats
+        return message_of(
+            record,
+            adapter=self.name,
+            account=self.account,
+            group_name=facts.group_name(record.chat_key),
+            inherited=facts.config(record.chat_key),
+            binary=True,
+        )
 
 
 class Gateways:
@@ -236,9 +244,7 @@ class Gateways:
         )
         if known is not None and (known.place, known.reported) == (place, reported):
             return known
-        adapter = GatewayAdapter(
-            place, reported, plugin=plugin, component=component, wall=self._bot.wall
-        )
+        adapter = GatewayAdapter(place, reported, plugin=plugin, component=component, bot=self._bot)
         await accounts.bind(place.adapter, place.account)
         if known is not None:
             adapter.state, adapter.ready = known.state, known.ready
@@ -279,7 +285,7 @@ class Gateways:
             if adapter.place.beside:
                 adapter = await self._placed(plugin, component, adapter.state)
             message = await self._message(adapter, given, payload)
-        except (ChatKeyError, GatewayRefused, InvalidSegment, ValueError) as error:
+        except (ChatKeyError, GatewayRefused, ValueError) as error:
             logger.error("gateway of {}: the message is refused: {}", plugin.plugin_id, error)
             return False
         if self._ports.inbound is None:
@@ -317,18 +323,24 @@ class Gateways:
             services = self._bot.services
             # The media are fetched in the same way as those of a message from any other adapter.
             services = replace(services, media=self._ports.received_media or services.media)
-            pieces = await segments_from(AgentCtx(services=services, chat=key), raw)
+            pieces = await received_segments(AgentCtx(services=services, chat=key), raw)
         elif given.get("processed_plain_text"):
             pieces = [Text(str(given["processed_plain_text"]))]
         if not pieces:
             raise ValueError("the message has neither raw_message nor processed_plain_text")
         own = {each.user_id for each in pieces if isinstance(each, Mention)}
+        facts = self._bot.facts_of_chats
+        if in_group and isinstance(group, Mapping):
+            facts.set_group_name(key, str(group.get("group_name") or ""))
+        name = user.get("user_cardname") if in_group else ""
         number = payload.get("external_message_id") or given.get("message_id")
+        number = str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}")
+        facts.set_config(key, number, info.get("additional_config"))
         meant = given.get("is_at") is True or given.get("is_mentioned") is True
         return ChatMessage(
             chat_key=key,
-            message_id=str(number or payload.get("dedupe_key") or f"gateway-{time.time_ns()}"),
-            sender=Sender(str(user["user_id"]), str(user.get("user_nickname") or "")),
+            message_id=number,
+            sender=Sender(str(user["user_id"]), str(name or user.get("user_nickname") or "")),
             segments=tuple(pieces),
             time=seconds_of(given.get("timestamp")) or self._bot.wall(),
             account=adapter.account,

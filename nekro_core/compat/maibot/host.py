@@ -117,7 +117,7 @@ class MaiBotHost:
 
     def hooked(self, model: ChatModel) -> ChatModel:
         """Wrap a model, so that plugins' hooks run for the requests of turns."""
-        return HookedModel(model, self._bot.services, self._hooks)
+        return HookedModel(model, self._bot, self._hooks, self.plugins)
 
     def _first_loader(self) -> "MaiBotLoader":
         from nekro_core.compat.maibot.loader import MaiBotLoader  # noqa: PLC0415 - the SDK takes 0.2 s

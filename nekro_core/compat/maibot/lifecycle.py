@@ -8,11 +8,12 @@ import anyio
 from loguru import logger
 
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.hooks.commands import problem_of
+from nekro_core.compat.maibot.hooks.commands import has_call, problem_of, spoken
 from nekro_core.compat.maibot.hooks.handlers import HookRunner, unsupported_handlers
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.components import components_of
 from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.legacy import give_legacy_settings, with_legacy_details
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin, handler_call
 from nekro_core.compat.maibot.tools import offer_tools
 from nekro_core.plugins.authoring.faults import is_cancellation
@@ -106,6 +107,7 @@ class MaiBotLifecycle:
         if made == plugin.settings:
             return
         plugin.settings = made
+        give_legacy_settings(plugin.instance, made)
         try:
             plugin.instance.set_plugin_config(dict(made))
             with anyio.fail_after(_UPDATE_S):
@@ -142,11 +144,16 @@ def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
     where = f"{plugin.folder / 'plugin.py'}:1"
     with plugin.native.acting():
         declared = plugin.instance.get_components()
-    plugin.components[:], problems = components_of(declared or (), where)
+    declared = with_legacy_details(plugin.instance, declared or ())
+    plugin.components[:], problems = components_of(declared, where)
     plugin.offered = True
     for each in plugin.components:
         if each.type not in _TYPES:
             problems.append(_error(f"component {each.name!r} is of type {each.type!r}", where))
+        elif each.type == "COMMAND" and not has_call(each):
+            text = f"command {each.name!r} is never called: it has neither a pattern nor an alias"
+            remedy = f"write a pattern, for example r'^/{each.name}$'"
+            problems.append(_warning(text, where, remedy))
         elif each.type == "COMMAND" and (fault := problem_of(each)):
             problems.append(_error(f"command {each.name!r}: {fault}", where))
         elif each.type in ("REPLY_EXTENSION", "HOME_CARD"):
@@ -158,6 +165,9 @@ def _offer_components(plugin: MaiBotPlugin, bot: BotView) -> None:
         text = f"LLM providers are not taken from plugins: {', '.join(providers)}"
         problems.append(_warning(text, where))
     plugin.native.problems += problems
+    for each in plugin.of_type("COMMAND"):
+        if (typed := spoken(each)) is not None:
+            plugin.native.declare(typed)
     offer_tools(plugin, bot.message_for)
 
 

@@ -3,9 +3,10 @@
 Importing this module imports the SDK, which takes 0.2 s.
 """
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from maibot_sdk.plugin import MaiBotPlugin as SdkPlugin
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.capabilities import CAPABILITIES
 from nekro_core.compat.maibot.gateways import Gateways
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.compat.maibot.hooks.inbound import InboundMessages
 from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
+from nekro_core.compat.maibot.plugin.folder_name import own_name_of
+from nekro_core.compat.maibot.plugin.legacy import give_legacy_settings, legacy_factory
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.plugin.manifest import (
     FILE_NAME,
@@ -78,10 +82,11 @@ class MaiBotLoader:
         if not configuration.is_enabled(values):
             text = f"[plugin] enabled is false in its {configuration.FILE_NAME}"
             raise SwitchedOff(_warning(text, remedy="set it to true, then load it"))
-        warnings = [*manifest.problems, *_packages(manifest, where)]
+        warnings = [*manifest.problems, *_packages(manifest, where), *_unknown(manifest, where)]
         self._check_plugins(manifest, where)
         self._add_legacy_imports(item, effects, manifest.plugin_id)
-        instance = await _create_plugin(item, limit_s)
+        named = replace(item, own_name=own_name_of(folder))
+        instance = await _create_plugin(named, limit_s)
         author, module_name = manifest.key
         native = NekroPlugin(
             name=manifest.name,
@@ -189,7 +194,7 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
     module = await import_plugin_module(item, owner, limit_s)
     factory: Callable[[], Any] | None = getattr(module, "create_plugin", None)
     if factory is None:
-        factory = _legacy_factory(module)
+        factory = legacy_factory(module, item.path.parent)
     if not callable(factory):
         remedy = "write def create_plugin(): return MyPlugin()"
         raise LoadFailed(_error("plugin.py has no create_plugin()", f"{item.path}:1", remedy))
@@ -204,22 +209,6 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
         remedy = "return an object of a class that is derived from maibot_sdk.MaiBotPlugin"
         raise LoadFailed(_error(f"create_plugin() gives {came}", f"{item.path}:1", remedy))
     return instance
-
-
-def _legacy_factory(module: Any) -> Callable[[], Any] | None:
-    """A factory for a plugin that was written before there was an SDK. The factory wraps the
-    plugin's class in an adapter of the SDK. None if the module has no class of such a plugin."""
-    plugin_class = getattr(module, "_legacy_plugin_class", None)
-    if plugin_class is None:
-        marked = (each for each in vars(module).values() if isinstance(each, type))
-        plugin_class = next(
-            (each for each in marked if "_is_legacy_registered" in vars(each)), None
-        )
-    if plugin_class is None:
-        return None
-    from maibot_sdk.compat.legacy_adapter import LegacyPluginAdapter  # noqa: PLC0415 - rare
-
-    return lambda: LegacyPluginAdapter(plugin_class())
 
 
 def _missing_methods(item: DiscoveredPlugin, instance: Any) -> list[PluginProblem]:
@@ -246,13 +235,15 @@ def _give_settings(plugin: MaiBotPlugin, values: Mapping[str, Any]) -> None:
     path = plugin.folder / configuration.FILE_NAME
     try:
         made = configuration.normalized(plugin.instance, values)
-        if made != values:
-            configuration.write(path, made)
+        if made != values and (copy := configuration.save(path, values, made)):
+            text = f"its {path.name} is written anew: the file as it was is {copy.name}"
+            plugin.native.problems.append(_warning(text, f"{path}:1"))
     except MaiBotConfigError as error:
         raise LoadFailed(_error(str(error), f"{path}:1", "correct the value")) from None
     except OSError as error:
         plugin.native.problems.append(_warning(f"its configuration is not written: {error}"))
     plugin.settings = made
+    give_legacy_settings(plugin.instance, made)
     plugin.instance.set_plugin_config(dict(made))
 
 
@@ -267,6 +258,16 @@ def _packages(manifest: MaiBotManifest, where: str) -> list[PluginProblem]:
             continue
         if wanted and not _fits(installed, wanted):
             problems.append(_warning(f"it needs {package}{wanted}, there is {installed}", where))
+    return problems
+
+
+def _unknown(manifest: MaiBotManifest, where: str) -> list[PluginProblem]:
+    """A warning for each capability that neither MaiBot nor this host has."""
+    problems = []
+    for name in sorted(manifest.capabilities - CAPABILITIES.keys()):
+        close = difflib.get_close_matches(name, CAPABILITIES, 1)
+        remedy = f"did you mean {close[0]!r}?" if close else "leave it out"
+        problems.append(_warning(f"there is no capability {name!r}", where, remedy))
     return problems
 
 

@@ -84,6 +84,12 @@ class PluginRpc:
             with anyio.fail_after(limit_s):
                 return await entry.answer(call)
         except (CapabilityError, InvalidSegment) as error:
+            if name.startswith("send."):
+                # The SDK gives the plugin a plain False, so the reason must be in the log.
+                where = args.get("stream_id")
+                logger.warning(
+                    "plugin {}: {} to {}: not sent: {}", plugin.plugin_id, name, where, error
+                )
             return _failed(str(error))
         except TimeoutError:
             return _failed(f"{name} took over {limit_s:g} s")

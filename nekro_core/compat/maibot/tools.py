@@ -7,6 +7,12 @@ from typing import Any
 from maibot_sdk.types import ToolComponentInfo, build_tool_detailed_description
 from pydantic import ValidationError
 
+from nekro_core.compat.maibot.formats.declared_names import (
+    given_by_host,
+    optional_here,
+    set_by_model,
+    within_chat,
+)
 from nekro_core.compat.maibot.formats.messages import adapters_of, host_arguments
 from nekro_core.compat.maibot.formats.results import outcome
 from nekro_core.compat.maibot.formats.schema import (
@@ -15,12 +21,12 @@ from nekro_core.compat.maibot.formats.schema import (
     python_name,
     without_host_names,
 )
+from nekro_core.compat.maibot.plugin.chat_limits import is_limited
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.describe import place_of
 from nekro_core.tools.outcome import ToolFailure
-from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, ToolKind, Visibility
 
 MessageOf = Callable[[AgentCtx], Awaitable[dict[str, Any]]]
@@ -32,14 +38,19 @@ _LONGEST_S = 600.0
 
 def offer_tools(plugin: MaiBotPlugin, message_of: MessageOf) -> None:
     """Replace the plugin's offered tools by the tools that are switched on now."""
-    tools, names = [], set[str]()
-    known = set(plugin.native.problems)
+    tools: list[tuple[Tool, MaiBotComponent]] = []
+    names = set[str]()
     for each in plugin.of_type("TOOL"):
-        tool, problems = tool_of(plugin, each, message_of, taken=names)
+        tool = tool_of(plugin, each, message_of, taken=names)
         names.add(tool.python_name)
-        tools.append(tool)
-        plugin.native.problems += [problem for problem in problems if problem not in known]
-    plugin.native.offered_tools[:] = tools
+        tools.append((tool, each))
+    plugin.native.offered_tools[:] = [tool for tool, _ in tools]
+
+    async def in_chat(ctx: AgentCtx) -> list[Any]:
+        return [tool.handler for tool, each in tools if plugin.is_on(each, ctx.chat_key)]
+
+    limited = any(is_limited(each) for _, each in tools)
+    plugin.native.collect_method = in_chat if limited else None
     plugin.native.tools_changed()
 
 
@@ -49,21 +60,22 @@ def tool_of(
     message_of: MessageOf,
     *,
     taken: Collection[str] = (),
-) -> tuple[Tool, list[PluginProblem]]:
-    """Make the `Tool` of a component. Also returns the problems that the plugin's author should
-    know. ``taken`` are the Python names of the plugin's other tools."""
+) -> Tool:
+    """Make the `Tool` of a component. ``taken`` are the Python names of the plugin's other
+    tools."""
     metadata = component.metadata
     whole = object_schema(_declared(metadata))
-    own = _own_arguments(whole)
-    schema = without_host_names(whole, own)
+    own = set_by_model(whole)
+    schema = optional_here(without_host_names(whole, own))
     parameters, names = parameters_of(schema)
     order = tuple(each.name for each in parameters)
     optional = {each.name for each in parameters if not each.required}
-    action = component.flag("legacy_action") or str(metadata.get("type", "")) == "ACTION"
+    action = component.flag("legacy_action") or "activation_type" in metadata
 
     async def handler(_ctx: AgentCtx, *args: Any, **kwargs: Any) -> Any:
         if not plugin.is_on(component, _ctx.chat_key):
-            raise ToolFailure(f"{component.name} is switched off in this chat")
+            reason = "not offered in" if is_limited(component) else "switched off in"
+            raise ToolFailure(f"{component.name} is {reason} this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
         # If a model wants to leave out an optional argument, it may write null for it.
         given = {
@@ -71,16 +83,18 @@ def tool_of(
             for name, value in bound.items()
             if value is not None or name not in optional
         }
+        elsewhere = _ctx.services.may_send_elsewhere
+        given = within_chat(given, own, _ctx.chat, anywhere=plugin.native.key in elsewhere)
         host: dict[str, Any] = {**host_arguments(_ctx), "message": await message_of(_ctx)}
         if action:
             host |= {"reasoning": "", "action_data": dict(given), "action_message": host["message"]}
         if component.flag("legacy"):
             host["function_args"] = dict(given)
-        host = {name: value for name, value in host.items() if name not in own}
-        return outcome(await plugin.call(component, given, ctx=_ctx, given=host))
+        filled = given_by_host(host, given, {**whole, "required": schema["required"]})
+        return outcome(await plugin.call(component, given, ctx=_ctx, given=filled))
 
     brief = str(metadata.get("brief_description") or component.description or component.name)
-    tool = Tool(
+    return Tool(
         name=component.name,
         python_name=python_name(component.name, taken, "tool"),
         module=plugin.native.module_name,
@@ -99,7 +113,6 @@ def tool_of(
             name for platform in component.words("platforms") for name in adapters_of(platform)
         ),
     )
-    return tool, _warnings(component, whole, own, tool.where)
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
@@ -116,29 +129,6 @@ def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
 def _declared(metadata: Mapping[str, Any]) -> Any:
     raw = metadata.get("parameters_raw") or metadata.get("parameters")
     return raw or metadata.get("parameters_schema")
-
-
-def _own_arguments(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The names of host arguments that a tool may use for its own parameters. The only one is
-    ``message``, if it is a text, because many tools use this name for the text to send. The person
-    who asks and the chat always come from the host."""
-    each = schema["properties"].get("message")
-    return frozenset({"message"}) if each and each.get("type") == "string" else frozenset()
-
-
-def _warnings(
-    component: MaiBotComponent, schema: Mapping[str, Any], own: frozenset[str], where: str
-) -> list[PluginProblem]:
-    filled = {"user_id", "group_id"} & set(schema["properties"]) - own
-    return [
-        PluginProblem(
-            severity=ProblemSeverity.WARNING,
-            message=f"{component.name}: {name!r} is filled by the bot: it is who asks, and where",
-            where=where,
-            remedy=f"another person or group needs another name, for example target_{name}",
-        )
-        for name in sorted(filled)
-    ]
 
 
 def details_block(schema: Mapping[str, Any]) -> str:

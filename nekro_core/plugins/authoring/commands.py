@@ -93,6 +93,21 @@ class CommandFamily(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
+class SpokenCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that a plugin finds in messages itself. ``/help`` lists it, but it is not called
+    through the command router.
+
+    Attributes:
+        usage: What people type.
+        description: What the command does.
+        permission: Who finds it in the list.
+    """
+
+    usage: str
+    description: str = ""
+    permission: CommandPermission = CommandPermission.PUBLIC
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Permission = CommandPermission | str | None
 

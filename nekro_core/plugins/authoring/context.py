@@ -379,14 +379,14 @@ class AgentCtx:
         match outcome:
             case RichObservation(parts):
                 return RichObservation(tuple([await self._copied(part) for part in parts]))
-            case ToolReturnMedia(text, media):
+            case ToolReturnMedia(media=media):
                 copies = [
                     replace(each, content=await self._copied(each.content))
                     if each.content is not None
                     else each
                     for each in media
                 ]
-                return ToolReturnMedia(text, tuple(copies))
+                return replace(outcome, media=tuple(copies))
             case ToolReturn() | BehaviorReturn() | Observation() | ToolCallFailed():
                 return outcome
             case _:

@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 
-from nekro_core.plugins.authoring.commands import Command, CommandFamily
+from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.commands.arguments import BadSignature, CommandSignature, signature_of
 from nekro_core.plugins.host.kinds import DeclarationRefused
@@ -68,6 +68,7 @@ class CommandRegistry:
         self._entries: dict[RegisteredCommand, None] = {}
         self._by_name: dict[str, list[RegisteredCommand]] = {}
         self._by_group: dict[str, list[RegisteredCommand]] = {}
+        self._spoken: list[tuple[NekroPlugin, SpokenCommand]] = []
         self._families: dict[str, list[tuple[str, CommandFamily]]] = {}
 
     def add_builtin(self, command: Command) -> Callable[[], None]:
@@ -112,6 +113,22 @@ class CommandRegistry:
         named = self._families.setdefault(folded(family.name), [])
         named.append((plugin.key, family))
         plugin.effects.add(f"group {family.name}", partial(named.remove, (plugin.key, family)))
+
+    def list_only(self, plugin: NekroPlugin, spoken: SpokenCommand) -> None:
+        """List a command that a plugin finds in messages itself, until the plugin is unloaded."""
+        if sum(owner is plugin for owner, _ in self._spoken) >= MAX_COMMANDS:
+            return
+        self._spoken.append((plugin, spoken))
+        plugin.effects.add(f"command {spoken.usage}", partial(self._unlist, plugin, spoken))
+
+    def spoken(self, adapter: str) -> list[tuple[NekroPlugin, SpokenCommand]]:
+        """The commands that plugins find in messages themselves, by plugin, in chats of an
+        adapter."""
+        here = [both for both in self._spoken if adapter in (both[0].support_adapter or (adapter,))]
+        return sorted(here, key=lambda both: (both[0].module_name, both[1].usage))
+
+    def _unlist(self, plugin: NekroPlugin, spoken: SpokenCommand) -> None:
+        self._spoken.remove((plugin, spoken))
 
     def find(self, name: str, adapter: str) -> list[RegisteredCommand]:
         """Find the commands of a name in chats of an adapter. The result has several commands if

@@ -50,6 +50,14 @@ def help_command(
                 lines.append(", ".join(f"{settings.prefixes[0]}{each.spoken}" for each in mine))
             else:
                 lines += [line(entry, lang) for entry in mine]
+        spoken = [
+            (plugin, each)
+            for plugin, each in book.spoken(context.adapter_key)
+            if context.standing.allows(each.permission)
+        ]
+        for plugin, theirs in groupby(spoken, key=lambda both: both[0]):
+            lines += ["", plugin.name]
+            lines += [f"{each.usage}: {each.description}".rstrip(": ") for _, each in theirs]
         return "\n".join(lines)
 
     def one(entry: RegisteredCommand, context: CommandExecutionContext) -> str:

@@ -18,7 +18,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 
 import anyio
 
@@ -31,10 +31,10 @@ from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin
 from nekro_core.plugins.host.isolation.library_caches import forget_types
 from nekro_core.plugins.host.isolation.log_names import with_plugin_names
 from nekro_core.plugins.host.nonebot_matchers import drop_matchers, init_missing_nonebot
+from nekro_core.plugins.host.own_imports import FreshLoader, OwnNameFinder, OwnNameLoader
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
-_FRESH_S = 5.0
 _more_time: ContextVar[Callable[[float], object]] = ContextVar(
     "nekro_import_limit", default=lambda _seconds: None
 )
@@ -61,6 +61,8 @@ class DiscoveredPlugin:
     path: Path
     in_folder: bool = False
     """Whether the module is a package although its file is not called ``__init__.py``."""
+    own_name: str = ""
+    """Another name under which the modules of the package import each other; empty if none."""
 
     @property
     def folder(self) -> Path | None:
@@ -155,6 +157,10 @@ async def import_plugin_module(
     """Import a plugin's module. The owner's undo steps remove it again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
+    if item.own_name:
+        finder = OwnNameFinder(module_name, item.own_name)
+        sys.meta_path.insert(0, finder)
+        owner.effects.add(f"imports of {item.own_name}", partial(sys.meta_path.remove, finder))
     owner.effects.add(f"matchers of {item.item}", partial(drop_matchers, module_name))
 
     def work() -> ModuleType:
@@ -204,22 +210,8 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
     )
 
 
-class _FreshLoader(SourceFileLoader):
-    """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
-    times in whole seconds, so it would miss a second edit in the same second. This loader also
-    writes no cache for such a file."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        if abs(time.time() - self.path_stats(path)["mtime"]) > _FRESH_S:
-            code = super().get_code(fullname)
-            if code is not None:
-                return code
-        return self.source_to_code(self.get_data(path), path)
-
-
 class _FreshFinder(MetaPathFinder):
-    """Makes `_FreshLoader` load plugins' modules."""
+    """Makes `FreshLoader` load plugins' modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -227,9 +219,11 @@ class _FreshFinder(MetaPathFinder):
         """See `MetaPathFinder`."""
         if path is None or not plugin_of_module(fullname):
             return None
+        if any(isinstance(each, OwnNameFinder) and each.finds(fullname) for each in sys.meta_path):
+            return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.origin and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = _FreshLoader(fullname, spec.origin)
+            spec.loader = FreshLoader(fullname, spec.origin)
         return spec
 
 
@@ -264,9 +258,10 @@ def _namespace(item: DiscoveredPlugin) -> str:
 def _import(name: str, item: DiscoveredPlugin) -> ModuleType:
     path = item.path
     folders = [str(item.folder)] if item.folder else None
-    spec = spec_from_file_location(
-        name, path, loader=_FreshLoader(name, str(path)), submodule_search_locations=folders
-    )
+    loader = FreshLoader(name, str(path))
+    if item.own_name:
+        loader = OwnNameLoader(name, str(path), name, item.own_name)
+    spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
     module = module_from_spec(spec)

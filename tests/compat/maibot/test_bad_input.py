@@ -190,7 +190,6 @@ def look_at_partly_usable(bot: Bot) -> None:
     told = "\n".join(map(str, info.problems))
     assert "there is no option 'core_tol' (did you mean 'core_tool'?)" in told
     assert "command 'c': its pattern '(' is none" in told
-    assert "user: 'user_id' is filled by the bot" in told
     offered = {each.name for each in bot.app.plugins.tools_for(bot.chat().key).tools}
     assert {"extra", "user"} <= offered
     assert not {"typo", "secret", "qq_only"} & offered

@@ -312,7 +312,9 @@ async def test_a_page_shows_pictures_from_the_network() -> None:
         "<body style='margin:0;width:40px;height:20px;background:#00f'>"
         "<img src='http://pictures.example/cat' width=40 height=20>"
     )
-    bot: Any = SimpleNamespace(services=SimpleNamespace(fetcher=_Pictures()))
+    bot: Any = SimpleNamespace(
+        services=SimpleNamespace(fetcher=_Pictures()), pages=anyio.CapacityLimiter(1)
+    )
     unused: Any = None
     call = CapabilityCall(
         name="render.html2png",

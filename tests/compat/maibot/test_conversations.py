@@ -127,14 +127,15 @@ async def _plays_a_game_of_commands(bot: Bot) -> None:
 
 
 async def test_hooks_change_received_messages_prompts_and_replies(tmp_path: Path) -> None:
-    async with bot_with(tmp_path, "house-rules") as bot:
+    async with bot_with(tmp_path, "house-rules", "quiet-hours") as bot:
         chat, rules = bot.chat("group_7"), instance(bot, "house-rules")
         await until(rules.started.is_set)
         assert await chat.say("buy spam now") == []
         assert await chat.say("zzz") == []
         assert await chat.ask("brb", reply="see you, damn friend") == ["see you, dear friend ♪"]
         assert "HOUSE RULE: be kind." in bot.prompt
-        assert "to be read as: be right back" in bot.prompt
+        assert "be right back" in bot.prompt
+        assert "brb" not in bot.prompt
         assert "spam" not in bot.prompt
         await until(lambda: len(rules.sent) == 1)
         assert rules.sent == [("see you, dear friend ♪", True)]

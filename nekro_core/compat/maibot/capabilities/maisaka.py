@@ -17,7 +17,7 @@ from nekro_core.compat.maibot.capability import (
     success,
 )
 from nekro_core.compat.maibot.formats.messages import readable
-from nekro_core.compat.maibot.formats.prompt_messages import merge_changes, message_dicts
+from nekro_core.compat.maibot.formats.prompt_changes import REPLY_TIME, ShownPrompt
 from nekro_core.compat.maibot.formats.segments import segments_from
 from nekro_core.llm.model import PromptMessage
 
@@ -51,31 +51,54 @@ async def trigger(call: CapabilityCall) -> Answer:
 
 
 async def reply(call: CapabilityCall) -> Answer:
-    """``maisaka.reply.generate``: asks the model for a reply in the bot's persona. The reply is
-    returned to the plugin and not sent to the chat."""
+    """``maisaka.reply.generate``: has the model write a reply with the bot's persona. The reply is
+    returned and not sent. Raises `CapabilityError` if a hook stops the reply."""
     chat, bot = call.chat(), call.bot
     records = await bot.store.messages.newest(chat, _HISTORY)
-    history = readable([bot.message(each) for each in records])
-    system = "\n".join(filter(None, (bot.persona, call.text("format_instruction"))))
-    wanted = call.text("reference")
-    kwargs: dict[str, Any] = {"session_id": str(chat), "reference": wanted}
-    before = await call.hooks.hook("maisaka.replyer.before_request", kwargs)
-    if before.aborted:
-        raise CapabilityError("maisaka.reply.generate: a plugin's hook stopped it")
-    prompt = f"What was said:\n{history}\n\nWrite the next message. {before.kwargs['reference']}"
+    history = readable([bot.message(each) for each in records if not each.recalled])
+    session = {"session_id": str(chat), "stream_id": str(chat)}
+    reference = call.text("reference")
+    wanted = await _hooked(
+        call,
+        "maisaka.replyer.before_request",
+        {
+            **session,
+            "reference": reference,
+            "reference_info": reference,
+            "reply_reason": "",
+            "extra_prompt": "",
+            "reply_tool_args": {},
+            "task_name": "replyer",
+            "model_name": call.text("model_name"),
+        },
+    )
+    if wanted["reference"] == reference:
+        wanted["reference"] = wanted["reference_info"]
+    asked = f"Write the next message. {wanted['reference']}"
+    prompt = f"What was said:\n{history}\n\n{asked}"
+    if wanted["extra_prompt"]:
+        prompt = f"{prompt}\n{wanted['extra_prompt']}"
     messages: tuple[PromptMessage, ...] = (PromptMessage.of("user", prompt),)
-    if system:
+    if system := "\n".join(filter(None, (bot.persona, call.text("format_instruction")))):
         messages = (PromptMessage.of("system", system), *messages)
-    shown = message_dicts(messages)
-    asking = await call.hooks.hook(
-        "maisaka.replyer.before_model_request", {"session_id": str(chat), "messages": shown}
+    shown = ShownPrompt.of(messages, bot.now(), REPLY_TIME)
+    asking = await _hooked(
+        call, "maisaka.replyer.before_model_request", {**session, **shown.kwargs()}
     )
-    answer = await ask(call, merge_changes(messages, shown, asking.kwargs["messages"]))
-    after = await call.hooks.hook(
-        "maisaka.replyer.after_response",
-        {"session_id": str(chat), "response": answer["response"]},
+    answer = await ask(call, shown.changed(asking))
+    after = await _hooked(
+        call, "maisaka.replyer.after_response", {**session, "response": answer["response"]}
     )
-    return success(text=str(after.kwargs["response"]).strip(), selected_expression_ids=[])
+    return success(text=str(after["response"]).strip(), selected_expression_ids=[])
+
+
+async def _hooked(call: CapabilityCall, hook: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a hook, and return its arguments with the changes. Raises `CapabilityError` if a handler
+    stops the reply."""
+    outcome = await call.hooks.hook(hook, kwargs)
+    if outcome.aborted:
+        raise CapabilityError(f"maisaka.reply.generate: a plugin's hook {hook} stopped it")
+    return dict(outcome.kwargs)
 
 
 async def resolve_image(call: CapabilityCall) -> Answer:

@@ -3,7 +3,6 @@
 import base64
 import io
 import mimetypes
-import os
 import shutil
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,6 +18,7 @@ from loguru import logger
 from PIL import Image, ImageDraw, ImageFont
 
 from nekro_core.chat import sound_html
+from nekro_core.compat.maibot.capabilities.confined_browser import CannotConfine, confined_page
 from nekro_core.compat.maibot.capability import (
     Answer,
     CapabilityCall,
@@ -31,13 +31,6 @@ from nekro_core.media.sniff import HEAD, sniff
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LONGEST_S = 60.0
-_NO_NETWORK = (
-    "--proxy-server=http://nowhere.invalid:1",
-    "--proxy-bypass-list=<-loopback>",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-)
-"""Options with which Chromium cannot reach any address, not even on this machine. They are needed
-because scripts may open connections that Playwright does not intercept, such as a WebSocket."""
 _MOST_HTML = 4 * 1024 * 1024
 _MOST_PIXELS = 4096
 _WIDTH = 800
@@ -57,7 +50,8 @@ async def html2png(call: CapabilityCall) -> Answer:
     if program is not None:
         try:
             with anyio.fail_after(limit_s):
-                drawn = await _drawn(call, html, program)
+                async with call.bot.pages:
+                    drawn = await _drawn(call, html, program)
         except TimeoutError:
             raise CapabilityError(f"render.html2png: it took over {limit_s:g} s") from None
     if drawn is None:
@@ -75,15 +69,12 @@ async def html2png(call: CapabilityCall) -> Answer:
 
 
 async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, int, int] | None:
-    """Draw the page with Chromium. Returns None if Playwright is not installed.
+    """Draw the page with Chromium. Returns None if Playwright is not installed, or if Chromium
+    cannot be confined here.
 
     The page may load files from the network if the plugin allows it. The page can never load files
     of this machine.
     """
-    try:
-        from playwright.async_api import Error, async_playwright  # noqa: PLC0415 - optional
-    except ImportError:
-        return None
     args = call.args
     viewport = args.get("viewport") if isinstance(args.get("viewport"), Mapping) else {}
     assert isinstance(viewport, Mapping)
@@ -94,36 +85,42 @@ async def _drawn(call: CapabilityCall, html: str, program: str) -> tuple[bytes, 
     scale = args.get("device_scale_factor", 2.0)
     scale = min(max(float(scale), 0.5), 4.0) if isinstance(scale, int | float) else 2.0
     allowed = _fetch_route(call, network=args.get("allow_network") is True)
-
-    # Chromium's own sandbox does not work for root, so it is switched off then. The page comes from
-    # a plugin, which runs in the bot's process anyway.
-    flags = [*_NO_NETWORK, "--no-sandbox"] if os.geteuid() == 0 else [*_NO_NETWORK]
     try:
-        async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=program, args=flags)
-            try:
-                page = await browser.new_page(viewport=size, device_scale_factor=scale)  # type: ignore[arg-type]
-                await page.route("**/*", allowed)
-                until = args.get("wait_until")
-                waits = until if until in _WAITS else "load"
-                await page.set_content(html, wait_until=waits)  # type: ignore[arg-type]
-                if selector := call.text("wait_for_selector"):
-                    await page.wait_for_selector(selector)
-                if args.get("wait_for_timeout_ms"):
-                    pause = call.number("wait_for_timeout_ms", 1, 10_000)
-                    await page.wait_for_timeout(pause)
-                clear = args.get("omit_background") is True
-                if args.get("full_page") is True:
-                    png = await page.screenshot(full_page=True, omit_background=clear)
-                else:
-                    element = page.locator(call.text("selector") or "body").first
-                    png = await element.screenshot(omit_background=clear)
-            finally:
-                await browser.close()
+        from playwright.async_api import Error  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    try:
+        async with confined_page(program, viewport=size, scale=scale) as page:
+            await page.route("**/*", allowed)
+            png = await _picture_of(call, page, html)
+    except CannotConfine as error:
+        logger.warning(
+            "a page is drawn as plain text, because Chromium cannot confine itself here: {}. Allow "
+            "user namespaces (sysctl kernel.unprivileged_userns_clone=1), or install the package "
+            "chromium-sandbox",
+            error,
+        )
+        return None
     except Error as error:
         raise CapabilityError(f"render.html2png: {str(error).partition(chr(10))[0]}") from None
     with Image.open(io.BytesIO(png)) as picture:
         return png, picture.width, picture.height
+
+
+async def _picture_of(call: CapabilityCall, page: Any, html: str) -> bytes:
+    args = call.args
+    until = args.get("wait_until")
+    await page.set_content(html, wait_until=until if until in _WAITS else "load")
+    if selector := call.text("wait_for_selector"):
+        await page.wait_for_selector(selector)
+    if args.get("wait_for_timeout_ms"):
+        pause = call.number("wait_for_timeout_ms", 1, 10_000)
+        await page.wait_for_timeout(pause)
+    clear = args.get("omit_background") is True
+    if args.get("full_page") is True:
+        return bytes(await page.screenshot(full_page=True, omit_background=clear))
+    element = page.locator(call.text("selector") or "body").first
+    return bytes(await element.screenshot(omit_background=clear))
 
 
 def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
@@ -231,6 +228,6 @@ def _font() -> Any:
 
 TABLE: Mapping[str, CapabilityEntry] = {
     "render.html2png": CapabilityEntry(
-        html2png, "works with Playwright and Chromium on the machine; else the page's words alone"
+        html2png, "works with Playwright and a Chromium in its sandbox; else the page's words alone"
     ),
 }

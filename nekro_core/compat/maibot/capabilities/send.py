@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from loguru import logger
-
 from nekro_core.chat import ChatKey, ChatKind, Reply, Segment, Text
 from nekro_core.compat.maibot.capability import (
     Answer,
@@ -124,7 +122,6 @@ async def _send(call: CapabilityCall, pieces: list[Segment]) -> Answer:
     try:
         receipts = await ctx.send(pieces, chat_key=chat)
     except ToolFailure as error:
-        logger.warning("plugin {}: {} to {}: {}", call.plugin.plugin_id, call.name, chat, error)
         raise CapabilityError(str(error)) from None
     sent = next((each.message_id for each in receipts if each.message_id), None)
     return success(sent=True, message_id=sent)

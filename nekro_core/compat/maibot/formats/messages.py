@@ -31,8 +31,9 @@ from nekro_core.chat import (
     Unknown,
     Video,
     Voice,
-    plain_text,
 )
+from nekro_core.compat.maibot.formats.additional_config import additional_config
+from nekro_core.compat.maibot.formats.message_text import leading_call, message_text
 from nekro_core.plugins.authoring.context import AgentCtx
 
 _PLATFORMS = {"onebot_v11": "qq"}
@@ -64,7 +65,12 @@ def adapters_of(platform: str) -> tuple[str, str]:
 
 
 def stream_of(
-    key: ChatKey, *, adapter: str, account: str = "", user_name: str = ""
+    key: ChatKey,
+    *,
+    adapter: str,
+    account: str = "",
+    user_name: str = "",
+    group_name: str = "",
 ) -> dict[str, Any]:
     """Convert a chat to the dict of a stream."""
     group = key.kind is not ChatKind.PRIVATE
@@ -75,9 +81,9 @@ def stream_of(
         "platform": platform_of(adapter),
         "user_id": "" if group else key.native_id,
         "user_nickname": user_name,
-        "user_cardname": "",
+        "user_cardname": user_name,
         "group_id": key.native_id if group else "",
-        "group_name": "",
+        "group_name": group_name,
         "account_id": account,
         "scope": "",
         "is_group_session": group,
@@ -86,14 +92,30 @@ def stream_of(
 
 
 def message_of(
-    record: Record | ChatMessage, *, adapter: str, account: str = "", binary: bool = False
+    record: Record | ChatMessage,
+    *,
+    adapter: str,
+    account: str = "",
+    group_name: str = "",
+    inherited: Mapping[str, Any] | None = None,
+    binary: bool = False,
 ) -> dict[str, Any]:
-    """Convert a message to a dict. ``binary`` adds the bytes of its media as base64."""
+    """Convert a message to a dict.
+
+    Args:
+        record: The message.
+        adapter: The adapter of its chat.
+        account: The platform's id of the bot's account.
+        group_name: The name of the group; its id if empty.
+        inherited: See `additional_config`.
+        binary: Whether to add the bytes of the media as base64.
+    """
     key, sender = record.chat_key, record.sender
     own = isinstance(record, Record) and record.author is Author.BOT
     sender = Sender(account, sender.name) if own and not sender.user_id else sender
     group = key.kind is not ChatKind.PRIVATE
-    words = plain_text(record.segments)
+    words = message_text(record.segments)
+    called = leading_call(record.segments, account)
     answered = next((each for each in record.segments if isinstance(each, Reply)), None)
     number = record.message_id or (f"seq:{record.seq}" if isinstance(record, Record) else "")
     return {
@@ -109,29 +131,37 @@ def message_of(
                 "platform": platform_of(adapter),
                 "user_id": sender.user_id,
                 "user_nickname": sender.name,
-                "user_cardname": "",
+                # A chat shows one name of a person. It is the name in the group, if there is one.
+                "user_cardname": sender.name,
             },
             "group_info": {
                 "platform": platform_of(adapter),
                 "group_id": key.native_id,
-                "group_name": "",
+                "group_name": group_name or key.native_id,
             }
             if group
             else None,
-            "additional_config": {},
+            "additional_config": additional_config(
+                key,
+                platform=platform_of(adapter),
+                account=account,
+                segments=record.segments,
+                inherited=inherited,
+            ),
         },
         "raw_message": [segment_of(each, binary=binary) for each in record.segments],
         "is_mentioned": record.to_bot,
         "is_at": any(isinstance(each, Mention) for each in record.segments) and record.to_bot,
         "is_emoji": False,
         "is_picture": any(isinstance(each, Image) for each in record.segments),
-        "is_command": words.startswith(("/", "／")),
+        "is_command": words.removeprefix(called).lstrip().startswith(("/", "／")),
         "is_notify": any(isinstance(each, Notice) for each in record.segments),
         "session_id": str(key),
         "stream_id": str(key),
         "chat_id": str(key),
         "reply_to": answered.message_id if answered else None,
         "processed_plain_text": words,
+        "display_message": words,
     }
 
 
@@ -162,7 +192,9 @@ def event_message_of(message: Mapping[str, Any]) -> dict[str, Any]:
             "platform": message["platform"],
             "user_id": info["user_info"]["user_id"],
             "user_nickname": info["user_info"]["user_nickname"],
+            "user_cardname": info["user_info"].get("user_cardname", ""),
             "group_id": info["group_info"]["group_id"] if group else "",
+            "group_name": info["group_info"].get("group_name", "") if group else "",
             "message_id": message["message_id"],
         },
         "llm_prompt": None,
@@ -177,7 +209,11 @@ def segment_of(segment: Segment, *, binary: bool = False) -> dict[str, Any]:
         case Text(text):
             return {"type": "text", "data": text}
         case Mention(user_id, name):
-            data: Any = {"target_user_id": user_id, "target_user_nickname": name}
+            data: Any = {
+                "target_user_id": user_id,
+                "target_user_nickname": name or None,
+                "target_user_cardname": name or None,
+            }
             return {"type": "at", "data": data}
         case Reply(message_id, sender_id, text):
             data = {

@@ -1,12 +1,22 @@
 """Converts prompts between OpenAI's message dicts, which plugins use, and `PromptMessage`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from nekro_core.llm.model import AudioPart, FunctionCall, ImagePart, Part, PromptMessage, TextPart
+from nekro_core.llm.model import (
+    AudioPart,
+    Function,
+    FunctionCall,
+    ImagePart,
+    Part,
+    PromptMessage,
+    TextPart,
+)
 from nekro_core.tools.content import AudioContent, ContentError, ImageContent, contents
 
 Role = Literal["system", "user", "assistant", "tool"]
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 _ROLES: tuple[Role, ...] = get_args(Role)
 
 
@@ -17,7 +27,7 @@ def prompt_messages(prompt: Any) -> tuple[PromptMessage, ...]:
         return (PromptMessage.of("user", prompt),) if prompt.strip() else ()
     if not isinstance(prompt, list):
         return ()
-    return tuple(_message(each) for each in prompt if isinstance(each, Mapping))
+    return tuple(message_from(each) for each in prompt if isinstance(each, Mapping))
 
 
 def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
@@ -36,30 +46,54 @@ def message_dicts(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:
     return made
 
 
-def merge_changes(
-    messages: Sequence[PromptMessage], before: list[dict[str, Any]], now: Any
-) -> tuple[PromptMessage, ...]:
-    """Apply a plugin's changes of message dicts to the messages. ``before`` are the dicts that the
-    plugin got, one for each message; ``now`` is what it returned.
+def function_dicts(functions: Sequence[Function]) -> list[dict[str, Any]]:
+    """Convert functions to the dicts of OpenAI's interface."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": each.name,
+                "description": each.description,
+                "parameters": dict(each.parameters),
+            },
+        }
+        for each in functions
+    ]
 
-    If a dict is unchanged, or only its text was changed, its message keeps its pictures and calls.
+
+def changed_functions(
+    functions: Sequence[Function],
+    before: list[dict[str, Any]],
+    now: Any,
+    callable_names: Container[str] = (),
+) -> tuple[Function, ...]:
+    """Apply a plugin's changes of function dicts.
+
+    A function can be left out or described in another way. A function is added only if it is among
+    ``callable_names``: nothing would carry out the calls of another one. If there were no
+    functions, because the model writes code, none are added.
     """
-    if not isinstance(now, list):
-        return tuple(messages)
-    left = list(zip(before, messages, strict=True))
-    made: list[PromptMessage] = []
+    if not functions or not isinstance(now, list) or now == before:
+        return tuple(functions)
+    known = {each.name: each for each in functions}
+    made: dict[str, Function] = {}
     for each in now:
-        if not isinstance(each, Mapping):
+        inner = each.get("function", each) if isinstance(each, Mapping) else None
+        if not isinstance(inner, Mapping):
             continue
-        index = next((i for i, (shown, _) in enumerate(left) if shown == each), None)
-        if index is not None:
-            made.append(left.pop(index)[1])
+        name = str(inner.get("name"))
+        function = known.get(name)
+        if function is None and name in callable_names:
+            function = Function(name=name, description="", parameters=_NO_PARAMETERS)
+        if function is None:
             continue
-        # No message has exactly this dict. If the dict of a message differs only in its text, the
-        # plugin has changed the text of this message.
-        same = next((i for i, (shown, _) in enumerate(left) if _alike(shown, each)), None)
-        made.append(_reworded(left.pop(same)[1], each) if same is not None else _message(each))
-    return tuple(made) if made else tuple(messages)
+        parameters = inner.get("parameters")
+        made[name] = replace(
+            function,
+            description=str(inner.get("description") or function.description),
+            parameters=parameters if isinstance(parameters, Mapping) else function.parameters,
+        )
+    return tuple(made.values())
 
 
 def calls_of(given: Any) -> list[FunctionCall] | None:
@@ -78,18 +112,16 @@ def calls_of(given: Any) -> list[FunctionCall] | None:
     return calls
 
 
-def _alike(shown: Mapping[str, Any], each: Mapping[str, Any]) -> bool:
-    return all(shown.get(key) == each.get(key) for key in ("role", "tool_calls", "tool_call_id"))
-
-
-def _reworded(message: PromptMessage, each: Mapping[str, Any]) -> PromptMessage:
+def reworded(message: PromptMessage, each: Mapping[str, Any]) -> PromptMessage:
+    """Replace the text of a message by the ``content`` of a dict. Its pictures and calls stay."""
     others = tuple(part for part in message.parts if not isinstance(part, TextPart))
-    words = each.get("content")
-    text = (TextPart(words),) if isinstance(words, str) and words else ()
+    words = message_from({"content": each.get("content")}).parts
+    text = [part for part in words if isinstance(part, TextPart) and part.text]
     return PromptMessage(message.role, (*text, *others), message.calls, message.answers)
 
 
-def _message(given: Mapping[str, Any]) -> PromptMessage:
+def message_from(given: Mapping[str, Any]) -> PromptMessage:
+    """Convert a dict with ``role`` and ``content`` to a message."""
     role: Role = next((each for each in _ROLES if each == given.get("role")), "user")
     content = given.get("content", "")
     answers = str(given.get("tool_call_id") or "")

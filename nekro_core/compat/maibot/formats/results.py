@@ -47,12 +47,12 @@ def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
     ends = value.get("stop_after_execution") is True
     items = value.get("content_items")
     if isinstance(items, list) and items:
-        return _with_items(value, words, items)
+        return _with_items(value, words, items, ends=ends)
     return ToolReturn(dict(value), words or _json(value), ends)
 
 
 def _with_items(
-    value: Mapping[str, Any], words: str, items: list[Any]
+    value: Mapping[str, Any], words: str, items: list[Any], *, ends: bool
 ) -> ToolReturn | ToolReturnMedia:
     media: list[ResultMedia] = []
     texts: list[str] = []
@@ -69,8 +69,8 @@ def _with_items(
     rest = {key: each for key, each in value.items() if key != "content_items"}
     words = words or "\n".join(texts)
     if not media:
-        return ToolReturn(rest, words or _json(rest))
-    return ToolReturnMedia(words or _json(rest), tuple(media))
+        return ToolReturn(rest, words or _json(rest), ends)
+    return ToolReturnMedia(words or _json(rest), tuple(media), ends)
 
 
 def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:

@@ -8,11 +8,13 @@ still be used.
 import unicodedata
 from collections.abc import Container, Mapping, Sequence
 from keyword import iskeyword
-from typing import Any, Literal, NotRequired, Required
+from typing import Any, Literal, NotRequired, Required, Union
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
+from nekro_core.compat.maibot.formats.constraints import limited, limits_of
+from nekro_core.compat.maibot.formats.schema_refs import inlined, without_null
 from nekro_core.tools.schema import UnsupportedType, converter, type_text
 from nekro_core.tools.tool import REQUIRED, Parameter
 
@@ -57,7 +59,7 @@ def object_schema(parameters: Any) -> dict[str, Any]:
     """
     if isinstance(parameters, Mapping):
         if parameters.get("type") == "object" or "properties" in parameters:
-            return _object(parameters, 0)
+            return _object(inlined(parameters), 0)
         names = [str(name) for name, each in parameters.items() if _is_required(each)]
         shown = {str(name): each for name, each in parameters.items() if isinstance(each, Mapping)}
         return _object({"properties": shown, "required": names}, 0)
@@ -146,6 +148,10 @@ def _object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
 def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         return {}
+    schema = without_null(schema)
+    if schema.get("anyOf"):
+        alternatives = [_property(each, depth + 1) for each in schema["anyOf"]]
+        return {"anyOf": alternatives, "description": str(schema.get("description") or "")}
     several = schema.get("type")
     if isinstance(several, list | tuple):  # ["string", "null"] becomes a string
         named = [each for each in several if _type(each) != "null"]
@@ -161,9 +167,7 @@ def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
             del made["enum"]
     if schema.get("default") is not None:
         made["default"] = schema["default"]
-    for bound in ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"):
-        if isinstance(schema.get(bound), int | float):
-            made[bound] = schema[bound]
+    made |= limits_of(schema)
     if kind == "array":
         items = schema.get("items")
         made["items"] = _property(items, depth + 1) if isinstance(items, Mapping) and items else {}
@@ -194,9 +198,15 @@ def _annotation(schema: Mapping[str, Any], depth: int) -> Any:
     if not schema or depth > _DEEPEST:
         return Any
     choices = schema.get("enum")
-    # A float cannot be in a Literal. If a choice is a float, only the type is checked.
+    # A float cannot be in a Literal.
     if choices and len(choices) <= _MOST_CHOICES and not any(isinstance(e, float) for e in choices):
         return Literal[tuple(choices)]
+    if alternatives := schema.get("anyOf"):
+        return Union[tuple(_annotation(each, depth + 1) for each in alternatives)]  # noqa: UP007
+    return limited(_type_of(schema, depth), schema)
+
+
+def _type_of(schema: Mapping[str, Any], depth: int) -> Any:
     match schema.get("type"):
         case "array":
             items = _annotation(schema.get("items") or {}, depth + 1)

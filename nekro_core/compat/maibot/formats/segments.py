@@ -3,6 +3,7 @@ dicts."""
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from nekro_core.chat import (
     File,
@@ -13,6 +14,7 @@ from nekro_core.chat import (
     Reply,
     Segment,
     Text,
+    Unknown,
     Video,
     Voice,
 )
@@ -35,8 +37,12 @@ _KINDS = {
     "video": "video",
     "videourl": "video",
     "file": "file",
+    "fileurl": "file",
 }
 _EXPECTED: Mapping[str, Expected] = {"image": "image", "voice": "audio"}
+_SOURCES = ("base64", "binary_data_base64", "data", "url", "file", "path", "file_path")
+_LONGEST_PATH = 4096
+_LONGEST_SUMMARY = 200
 
 
 class InvalidSegment(NekroError):
@@ -56,6 +62,27 @@ async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
     return [await _segment(ctx, each) for each in given[:_MOST_SEGMENTS]]
 
 
+async def received_segments(ctx: AgentCtx, given: list[Any]) -> list[Segment]:
+    """Convert the dicts of a message that a gateway has received. A dict that cannot be converted
+    becomes an `Unknown` segment, so that the rest of the message is not lost."""
+    made: list[Segment] = []
+    for each in given[:_MOST_SEGMENTS]:
+        try:
+            made.append(await _segment(ctx, each))
+        except InvalidSegment:
+            made.append(_unknown(each))
+    return made
+
+
+def _unknown(given: Any) -> Unknown:
+    if not isinstance(given, Mapping):
+        return Unknown("unknown", str(given)[:_LONGEST_SUMMARY])
+    kind, data = str(given.get("type") or "unknown"), given.get("data")
+    if kind == "dict" and isinstance(data, Mapping):
+        return _unknown(data)
+    return Unknown(kind, data[:_LONGEST_SUMMARY] if isinstance(data, str) else "")
+
+
 async def _segment(ctx: AgentCtx, given: Any) -> Segment:
     """Convert a text or a dict to a segment. Raises `InvalidSegment`."""
     if isinstance(given, str):
@@ -69,41 +96,52 @@ async def _segment(ctx: AgentCtx, given: Any) -> Segment:
     data = given.get("binary_data_base64") or data
     match kind:
         case "text":
-            return Text(str(data or given.get("text") or ""))
+            inner = data.get("text") if isinstance(data, Mapping) else data
+            return Text(str(inner or given.get("text") or ""))
         case "at" | "mention":
             inner = data if isinstance(data, Mapping) else {"target_user_id": data}
             user = inner.get("target_user_id") or inner.get("user_id") or inner.get("qq")
-            return Mention(str(user or ""), str(inner.get("target_user_nickname") or ""))
+            name = inner.get("target_user_cardname") or inner.get("target_user_nickname") or ""
+            return Mention(str(user or ""), str(name))
         case "reply":
             inner = data if isinstance(data, Mapping) else {"target_message_id": data}
-            return Reply(str(inner.get("target_message_id") or inner.get("id") or ""))
-        case "image" | "emoji" | "imageurl" | "voice" | "voiceurl" | "record" | "audio":
+            number = inner.get("target_message_id") or inner.get("message_id") or inner.get("id")
+            sender = inner.get("target_message_sender_id") or ""
+            content = inner.get("target_message_content") or ""
+            return Reply(str(number or ""), str(sender), str(content))
+        case _ if kind in _KINDS:
             return await medium_from(ctx, _KINDS[kind], data, str(given.get("name") or ""))
-        case "video" | "videourl" | "file":
-            return await medium_from(ctx, _KINDS[kind], data, str(given.get("name") or ""))
+        case "forward" if isinstance(data, list):
+            return await forward_from(ctx, data)
         case "dict" if isinstance(data, Mapping):
             return await _segment(ctx, data)
-    raise InvalidSegment(f"a segment of type {kind!r} cannot be sent")
+    raise InvalidSegment(
+        f"a segment of type {kind!r} cannot be sent; there are text, at, reply, forward, "
+        f"{', '.join(_KINDS)}"
+    )
 
 
 async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> Segment:
     """Make an image, voice, video or file segment. ``given`` is bytes, base64, a data URL, an
-    address, or a dict with one of them. Raises `InvalidSegment`."""
+    address, the path of a file that the plugin has, or a dict with one of them. Raises
+    `InvalidSegment`."""
     if isinstance(given, Mapping):
         name = name or str(given.get("name") or given.get("file_name") or "")
-        keys = ("base64", "binary_data_base64", "data", "url", "file")
-        given = next((given[key] for key in keys if given.get(key)), "")
+        given = next((given[key] for key in _SOURCES if given.get(key)), "")
+    source: str | bytes
     if isinstance(given, bytes | bytearray):
-        source: str | bytes = bytes(given)
+        source = bytes(given)
     elif is_url(str(given)) and not str(given).startswith(("data:", "base64://")):
         source = str(given)
     else:
-        source = decoded(str(given)) or b""
+        source = decoded(str(given)) or _path_in(str(given))
         if not source:
-            raise InvalidSegment(f"{kind}: expected base64 or an address, got {str(given)[:40]!r}")
+            raise InvalidSegment(
+                f"{kind}: expected base64, an address or a path, got {str(given)[:40]!r}"
+            )
     try:
         media = await ctx.medium(source, name=name, expect=_EXPECTED.get(kind, "file"))
-    except ToolFailure as error:
+    except (ToolFailure, OSError) as error:
         raise InvalidSegment(f"{kind}: {error}") from None
     match kind:
         case "image":
@@ -113,6 +151,13 @@ async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> S
         case "video":
             return Video(media)
     return File(media)
+
+
+def _path_in(text: str) -> str:
+    """The path in a text such as ``file:///tmp/song.mp3`` or ``/tmp/song.mp3``; empty for any other
+    text. Whether the plugin may send the file is decided where it is read."""
+    path = unquote(text[7:]) if text.startswith("file://") else text
+    return path if path.startswith("/") and len(path) <= _LONGEST_PATH else ""
 
 
 async def forward_from(ctx: AgentCtx, given: list[Any]) -> Forward:

@@ -12,10 +12,13 @@ from loguru import logger
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.compat.maibot.formats.messages import host_arguments
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
+from nekro_core.plugins.authoring.commands import SpokenCommand
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
+from nekro_core.policy.permissions import CommandPermission
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem
 from nekro_core.tools.outcome import ToolFailure
 
@@ -96,16 +99,36 @@ def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: flo
     )
 
 
+def has_call(component: MaiBotComponent) -> bool:
+    """Whether a command has a pattern or an alias with which a message can call it."""
+    return bool(_pattern_of(component) or component.words("aliases"))
+
+
 def problem_of(component: MaiBotComponent) -> str:
-    """The reason why a command can never be called; empty if it can be called."""
+    """The reason why a command's pattern is invalid; empty if it is valid."""
     pattern = _pattern_of(component)
     if not pattern:
-        return "" if component.words("aliases") else "it has neither a pattern nor an alias"
+        return ""
     try:
         BoundedPattern(pattern, lambda _: None)
     except PatternProblem as error:
         return f"its pattern {pattern!r} is none: {error}"
     return ""
+
+
+def spoken(component: MaiBotComponent) -> SpokenCommand | None:
+    """What people type to call a command, for ``/help``; None if nobody can call it."""
+    pattern = _pattern_of(component)
+    shown = [usage_of_pattern(pattern)] if pattern and not problem_of(component) else []
+    shown += [each for each in component.words("aliases") if each]
+    if not shown:
+        return None
+    operators = component.metadata.get("permission") == "operator"
+    return SpokenCommand(
+        usage=", ".join(dict.fromkeys(shown)),
+        description=component.description,
+        permission=CommandPermission.SUPER_USER if operators else CommandPermission.PUBLIC,
+    )
 
 
 def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
@@ -140,15 +163,21 @@ class MaiBotCommands:
         self._is_operator = is_operator
 
     async def run(
-        self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
+        self,
+        match: CommandMatch,
+        ctx: AgentCtx,
+        text: str,
+        message: Mapping[str, Any],
+        change: Callable[[Any], None],
     ) -> CommandReply:
-        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result."""
+        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result.
+        ``change`` is called with the message that the hooks before the command return."""
         over = anyio.Event()
         replies: list[CommandReply] = []
 
         async def run() -> None:
             try:
-                replies.append(await self._call(match, ctx, text, message))
+                replies.append(await self._call(match, ctx, text, message, change))
             finally:
                 over.set()
 
@@ -158,7 +187,12 @@ class MaiBotCommands:
         return replies[0] if replies else CommandReply(False, "", stops=True)
 
     async def _call(
-        self, match: CommandMatch, ctx: AgentCtx, text: str, message: Mapping[str, Any]
+        self,
+        match: CommandMatch,
+        ctx: AgentCtx,
+        text: str,
+        message: Mapping[str, Any],
+        change: Callable[[Any], None],
     ) -> CommandReply:
         plugin, component = match.plugin, match.component
         operator = self._is_operator(ctx.chat, ctx.from_user_id)
@@ -178,6 +212,7 @@ class MaiBotCommands:
         before = await self._hooks.hook("chat.command.before_execute", arguments, ctx=ctx)
         if before.aborted:
             return CommandReply(False, "", stops=True)
+        change(before.kwargs.get("message"))
         groups = before.kwargs.get("matched_groups")
         own = ctx.called_for(plugin.native.key)
         group = ctx.chat.kind is not ChatKind.PRIVATE

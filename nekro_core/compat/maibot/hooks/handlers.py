@@ -1,7 +1,8 @@
 """Runs the handlers of MaiBot's hooks and events in order, and applies the changes that they
 return."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +21,11 @@ HOOKS: Mapping[str, str] = {
     "send_service.after_build_message": "works",
     "send_service.before_send": "works",
     "send_service.after_send": "works",
-    "maisaka.planner.before_request": "works",
+    "maisaka.planner.before_request": "partly: a tool list is only shown in code mode",
     "maisaka.planner.after_response": "works",
-    "maisaka.replyer.before_request": "partly: in ctx.maisaka.reply.generate",
-    "maisaka.replyer.before_model_request": "partly: in ctx.maisaka.reply.generate",
-    "maisaka.replyer.after_response": "partly: in ctx.maisaka.reply.generate",
+    "maisaka.replyer.before_request": "partly: `extra_prompt` and `reference_info`; no other model",
+    "maisaka.replyer.before_model_request": "works",
+    "maisaka.replyer.after_response": "partly: for each text of a turn; nothing is written again",
     "maisaka.reply.before_post_process": "works",
     "emoji.maisaka.before_select": "partly: in ctx.emoji.get_by_description",
     "emoji.maisaka.after_select": "partly: in ctx.emoji.get_by_description",
@@ -42,7 +43,7 @@ EVENTS: Mapping[str, str] = {
     "on_start": "works",
     "on_stop": "works",
     "on_message_pre_process": "works",
-    "on_message": "works",
+    "on_message": "partly: not in a plugin that handles the hook `chat.receive.after_process`",
     "on_plan": "works",
     "post_llm": "works",
     "after_llm": "works",
@@ -51,10 +52,12 @@ EVENTS: Mapping[str, str] = {
     "after_send": "works",
 }
 
+_MESSAGE_HOOK = "chat.receive.after_process"
+_STOPS = ("blocked", "intercept", "intercepted")
 _ORDER = {"early": 0, "normal": 1, "late": 2}
-DEFAULT_S = 4.0
-"""Time limit in seconds of a handler that sets no limit. It is short, because a message waits while
-the handler runs."""
+DEFAULT_S = 8.0
+"""Time limit of a handler that sets no limit, in seconds. It is short, because a message waits for
+the handler."""
 _LONGEST_S = 30.0
 
 
@@ -117,7 +120,7 @@ class HookRunner:
         for plugin, each in handlers:
             if _word(each, "mode") == "observe":
                 plugin.native.tasks.start(
-                    self._observe, plugin, each, dict(arguments), ctx, name=each.name
+                    self._observe, plugin, each, deepcopy(arguments), ctx, name=each.name
                 )
         return outcome or HookOutcome(arguments)
 
@@ -135,18 +138,20 @@ class HookRunner:
         handlers run in tasks. With ``only``, only the handlers of this plugin run, all one after
         another.
         """
+        stream_id = ctx.chat_key if ctx else ""
         handlers = sorted(
             (
                 (plugin, each)
                 for plugin in ([only] if only else self._plugins)
                 for each in plugin.of_type("EVENT_HANDLER")
-                if event_type(each) == name
+                if event_type(each) == name and plugin.is_on(each, stream_id)
+                if not is_replaced(each, plugin.components)
             ),
             key=lambda pair: -pair[1].number("weight"),
         )
         current = dict(message) if message is not None else None
         for plugin, each in handlers:
-            given = {"message": current, "event_type": name, **_about(ctx)}
+            given = {**_words_of(current), "message": current, "event_type": name, **_about(ctx)}
             if only is None and not each.flag("intercept_message"):
                 plugin.native.tasks.start(self._observe, plugin, each, given, ctx, name=each.name)
                 continue
@@ -168,7 +173,8 @@ class HookRunner:
         """Run a handler, which may change ``arguments``. Returns an outcome if the handler aborted
         the hook; None otherwise."""
         failed: list[BaseException] = []
-        value = await self._call(plugin, each, arguments, ctx, failed)
+        # Handlers in MaiBot get a copy: what they change in place has no effect.
+        value = await self._call(plugin, each, deepcopy(arguments), ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
             return HookOutcome(arguments, aborted=True)
         if not isinstance(value, Mapping):
@@ -218,14 +224,28 @@ def event_type(component: MaiBotComponent) -> str:
     return str(getattr(value, "value", value)).strip().lower()
 
 
+def is_replaced(component: MaiBotComponent, components: Iterable[MaiBotComponent]) -> bool:
+    """Whether an event handler is not called because the plugin has a hook for the same moment.
+
+    MaiBot 1.3 does not run ``on_message``; it runs the hook ``chat.receive.after_process`` instead.
+    A plugin for several versions of MaiBot has both, and would answer each message twice. The
+    handlers of a plugin that only has the event are called.
+    """
+    return event_type(component) == "on_message" and any(
+        each.metadata.get("hook") == _MESSAGE_HOOK for each in components
+    )
+
+
 def unsupported_handlers(
-    components: Iterable[MaiBotComponent],
+    components: Sequence[MaiBotComponent],
 ) -> list[tuple[MaiBotComponent, str]]:
     """The handlers whose hook or event never happens here, each with the reason."""
     unsupported = []
     for each in components:
         if each.type == "HOOK_HANDLER":
             state = HOOKS.get(str(each.metadata.get("hook")), "not: nobody knows this hook")
+        elif each.type == "EVENT_HANDLER" and is_replaced(each, components):
+            state = f"not: the plugin handles the hook {_MESSAGE_HOOK}, which replaces this event"
         elif each.type == "EVENT_HANDLER":
             state = EVENTS.get(event_type(each), "not: nobody knows this event")
         else:
@@ -244,6 +264,18 @@ def _about(ctx: AgentCtx | None) -> Mapping[str, Any]:
     return {"stream_id": ctx.chat_key, "user_id": ctx.from_user_id} if ctx else {}
 
 
+def _words_of(message: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The texts of a message that event handlers also get as arguments of their own."""
+    if message is None:
+        return {}
+    text = message.get("plain_text")
+    response = message.get("llm_response_content")
+    return {
+        **({"plain_text": text} if text is not None else {}),
+        **({"response": response} if response is not None else {}),
+    }
+
+
 def _event_answer(value: Any) -> tuple[Mapping[str, Any] | None, bool]:
     """Read the result of an event handler: the changes of the message, and whether the event
     ends."""
@@ -254,7 +286,7 @@ def _event_answer(value: Any) -> tuple[Mapping[str, Any] | None, bool]:
         changed = value.get("modified_message", value.get("message"))
         ended = value.get("continue_processing", value.get("continue", True)) is False
         ended = ended or str(value.get("action", "")).lower() == "abort"
-        return _dict(changed), ended or bool(value.get("intercept"))
+        return _dict(changed), ended or any(value.get(key) for key in _STOPS)
     return None, False
 
 

@@ -1,12 +1,25 @@
 """Runs hooks and events before and after requests to the bot's model."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from nekro_core.chat import ChatKey, ChatKeyError
-from nekro_core.compat.maibot.formats.prompt_messages import calls_of, merge_changes, message_dicts
+from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.formats.prompt_changes import (
+    PLAN_TIME,
+    REPLY_TIME,
+    ShownPrompt,
+    with_words,
+)
+from nekro_core.compat.maibot.formats.prompt_messages import (
+    calls_of,
+    changed_functions,
+    function_dicts,
+)
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
@@ -17,9 +30,12 @@ from nekro_core.llm.model import (
     TextDelta,
 )
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import Services
+from nekro_core.tools.schema import function_schema
+from nekro_core.tools.tool import Tool, Visibility
 
-_BEFORE = ("maisaka.planner.before_request", "on_plan")
+_PLANNER, _PLAN_EVENT = "maisaka.planner.before_request", "on_plan"
+_REPLYER, _REPLYER_MODEL = "maisaka.replyer.before_request", "maisaka.replyer.before_model_request"
+_BEFORE = (_PLANNER, _PLAN_EVENT, _REPLYER, _REPLYER_MODEL)
 _AFTER = ("maisaka.planner.after_response", "post_llm", "after_llm")
 
 
@@ -30,10 +46,13 @@ class HookedModel:
     the reply, the reply is yielded only when it is complete.
     """
 
-    def __init__(self, model: ChatModel, services: Services, hooks: HookRunner) -> None:
+    def __init__(
+        self, model: ChatModel, bot: BotView, hooks: HookRunner, plugins: LoadedPlugins
+    ) -> None:
         self._model = model
-        self._services = services
+        self._bot = bot
         self._hooks = hooks
+        self._plugins = plugins
 
     @property
     def profile(self) -> ModelProfile:
@@ -69,39 +88,89 @@ class HookedModel:
             key = ChatKey.parse(request.chat)
         except ChatKeyError:
             return None
-        return AgentCtx(services=self._services, chat=key)
+        return AgentCtx(services=self._bot.services, chat=key)
 
     async def _changed_request(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
-        shown = message_dicts(request.messages)
-        tools = [
-            {
-                "name": each.name,
-                "description": each.description,
-                "parameters": dict(each.parameters),
-            }
-            for each in request.functions
+        """Run the hooks before a request. One request of a turn stands for MaiBot's two requests:
+        of the planner, which chooses tools, and of the replyer, which writes the answer."""
+        if self._hooks.any(_PLANNER, _PLAN_EVENT):
+            request = await self._plan(request, ctx)
+        if self._hooks.any(_REPLYER):
+            request = await self._with_extra_prompt(request, ctx)
+        if self._hooks.any(_REPLYER_MODEL):
+            shown = ShownPrompt.of(request.messages, self._bot.now(), REPLY_TIME)
+            about = {**await self._session(request, ctx), **shown.kwargs()}
+            kwargs = await self._run(_REPLYER_MODEL, about, ctx)
+            request = replace(request, messages=shown.changed(kwargs))
+        return request
+
+    async def _plan(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
+        shown = ShownPrompt.of(request.messages, self._bot.now(), PLAN_TIME)
+        named = await self._tools(ctx)
+        tools = function_dicts(request.functions) or [
+            shown_tool
+            for tool, shown_tool in named.values()
+            if tool.visibility is Visibility.VISIBLE
         ]
-        before = await self._hooks.hook(
-            _BEFORE[0],
-            {"messages": shown, "tool_definitions": tools, "session_id": request.chat},
-            ctx=ctx,
-        )
-        if before.aborted:
-            raise ModelRefused("a plugin stopped the request to the model")
-        messages = merge_changes(
-            request.messages, message_dicts(request.messages), before.kwargs["messages"]
-        )
-        event = await self._hooks.event(
-            _BEFORE[1], {"stream_id": request.chat, "llm_prompt": shown}, ctx=ctx
-        )
+        about = {
+            **await self._session(request, ctx),
+            **shown.kwargs(),
+            "tool_definitions": tools,
+        }
+        kwargs = await self._run(_PLANNER, about, ctx)
+        message = {"stream_id": request.chat, "llm_prompt": shown.messages}
+        event = await self._hooks.event(_PLAN_EVENT, message, ctx=ctx)
         if event.aborted:
             raise ModelRefused("a plugin stopped the request to the model")
-        wanted = before.kwargs["tool_definitions"]
-        functions = request.functions
-        if isinstance(wanted, list) and wanted != tools:
-            names = {each.get("name") for each in wanted if isinstance(each, dict)}
-            functions = tuple(each for each in functions if each.name in names)
-        return replace(request, messages=messages, functions=functions)
+        functions = changed_functions(request.functions, tools, kwargs["tool_definitions"], named)
+        return replace(request, messages=shown.changed(kwargs), functions=functions)
+
+    async def _with_extra_prompt(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
+        about = {
+            **await self._session(request, ctx),
+            "extra_prompt": "",
+            "reference_info": "",
+            "reply_reason": "",
+            "reply_tool_args": {},
+            "task_name": "replyer",
+            "model_name": "",
+            "attempt": 1,
+            "retry_count": 0,
+        }
+        kwargs = await self._run(_REPLYER, about, ctx)
+        wanted = [str(kwargs[key] or "").strip() for key in ("reference_info", "extra_prompt")]
+        text = "\n\n".join(filter(None, wanted))
+        return replace(request, messages=with_words(request.messages, text))
+
+    async def _session(self, request: ChatRequest, ctx: AgentCtx | None) -> dict[str, Any]:
+        answered = await self._bot.answered_message(ctx.chat) if ctx else ""
+        return {
+            "session_id": request.chat,
+            "stream_id": request.chat,
+            "reply_message_id": answered,
+        }
+
+    async def _run(
+        self, hook: str, about: Mapping[str, Any], ctx: AgentCtx | None
+    ) -> Mapping[str, Any]:
+        outcome = await self._hooks.hook(hook, about, ctx=ctx)
+        if outcome.aborted:
+            raise ModelRefused("a plugin stopped the request to the model")
+        return outcome.kwargs
+
+    async def _tools(self, ctx: AgentCtx | None) -> dict[str, tuple[Tool, dict[str, Any]]]:
+        """The tools of a chat and their function dicts, by the names of the functions. They are
+        shown to plugins if the model writes code, because the request then has no functions."""
+        registry = self._plugins.registry
+        if ctx is None or registry is None:
+            return {}
+        offered = await registry.tools_in(ctx)
+        named = {}
+        for each in offered.named:
+            if each.tool.visibility is not Visibility.HIDDEN:
+                shown = function_schema(each.tool, each.name)
+                named[str(shown["function"]["name"])] = (each.tool, shown)
+        return named
 
     async def _whole_reply(
         self, deltas: AsyncIterator[Delta], ctx: AgentCtx | None

@@ -1,26 +1,44 @@
 """Runs hooks and events before and after each message that the bot sends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
-from nekro_core.chat import Author, ChatKey, Receipt, Record, Segments, Text
+from nekro_core.chat import Author, ChatKey, Receipt, Record, Reply, Segments, Text
 from nekro_core.compat.maibot.bot_view import BotView
+from nekro_core.compat.maibot.formats.message_text import message_text
 from nekro_core.compat.maibot.formats.messages import event_message_of
-from nekro_core.compat.maibot.formats.segments import InvalidSegment, segments_from
+from nekro_core.compat.maibot.formats.segment_changes import changed_segments, with_text
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
+from nekro_core.compat.maibot.plugin.loaded import current_call
 from nekro_core.plugins.authoring.context import AgentCtx
 
-_BEFORE_SEND = (
-    "maisaka.reply.before_post_process",
-    "send_service.after_build_message",
-    "send_service.before_send",
-    "post_send_pre_process",
-)
+_OF_REPLIES = ("maisaka.replyer.after_response", "maisaka.reply.before_post_process")
+_OF_SENDS = ("send_service.after_build_message", "send_service.before_send")
+_EVENT = "post_send_pre_process"
+_BEFORE_SEND = (*_OF_REPLIES, *_OF_SENDS, _EVENT)
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
 """Whether a handler of a send hook is running. The hooks do not run for a message that such a
 handler sends."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A message while it is sent. Plugins recognize it in later hooks by its time and by the values
+    that they put into its ``additional_config``."""
+
+    chat: ChatKey
+    message_id: str
+    time: float
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+_draft: ContextVar[_Draft | None] = ContextVar("nekro_maibot_draft", default=None)
+"""The message that the current task sends. `SendHooks.before` and `SendHooks.after` run in one
+task."""
 
 
 class SendHooks:
@@ -44,42 +62,66 @@ class SendHooks:
         self, chat_key: ChatKey, segments: Segments, run_id: str
     ) -> Segments | None:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key, run_id=run_id)
-        shown = self._shown(chat_key, segments)
+        draft = _Draft(chat_key, f"draft-{uuid4().hex}", self._bot.wall())
+        _draft.set(draft)
         if all(isinstance(each, Text) for each in segments):
-            words = await self._hooks.hook(
-                _BEFORE_SEND[0],
-                {"session_id": str(chat_key), "response": shown["processed_plain_text"]},
-                ctx=ctx,
-            )
-            if words.aborted:
+            # What a plugin sends itself is no reply of the model.
+            by_model = bool(run_id) and current_call() is None
+            for name in _OF_REPLIES if by_model else _OF_REPLIES[1:]:
+                if not self._hooks.any(name):
+                    continue
+                text = message_text(segments)
+                about = {
+                    "session_id": str(chat_key),
+                    "stream_id": str(chat_key),
+                    "reply_message_id": await self._bot.answered_message(chat_key),
+                    "response": text,
+                }
+                words = await self._hooks.hook(name, about, ctx=ctx)
+                segments = with_text(segments, text, words.kwargs["response"])
+                if words.aborted or not segments:
+                    return None
+        for name in _OF_SENDS:
+            changed = await self._run_hook(name, ctx, segments, draft)
+            if changed is None:
                 return None
-            segments, shown = await self._changed(
-                ctx, segments, shown, {**shown, "processed_plain_text": words.kwargs["response"]}
-            )
-        for name in _BEFORE_SEND[1:3]:
-            about = {
-                "message": shown,
-                "stream_id": str(chat_key),
-                "processed_plain_text": shown["processed_plain_text"],
-                "typing": False,
-                "set_reply": False,
-            }
-            done = await self._hooks.hook(name, about, ctx=ctx)
-            if done.aborted:
-                return None
-            wanted = done.kwargs["message"]
-            if done.kwargs["processed_plain_text"] != shown["processed_plain_text"]:
-                text = done.kwargs["processed_plain_text"]
-                wanted = {**wanted, "processed_plain_text": text}
-            segments, shown = await self._changed(ctx, segments, shown, wanted)
-        event = await self._hooks.event(_BEFORE_SEND[3], event_message_of(shown), ctx=ctx)
+            segments = changed
+        return await self._run_event(ctx, segments, draft)
+
+    async def _run_hook(
+        self, name: str, ctx: AgentCtx, segments: Segments, draft: _Draft
+    ) -> Segments | None:
+        """Run a hook of the send service. Returns the segments to send; None if nothing is sent.
+
+        What goes out is ``raw_message``. The texts beside it describe the message, so a change of
+        them has no effect.
+        """
+        shown = self._shown(draft, segments)
+        about = {"message": shown, "stream_id": ctx.chat_key, **_options(shown, segments)}
+        done = await self._hooks.hook(name, about, ctx=ctx)
+        if done.aborted:
+            return None
+        wanted = done.kwargs["message"]
+        raw = None
+        if isinstance(wanted, Mapping):
+            raw = wanted.get("raw_message")
+            info = wanted.get("message_info")
+            config = info.get("additional_config") if isinstance(info, Mapping) else None
+            draft.config = dict(config) if isinstance(config, Mapping) else draft.config
+        segments = await changed_segments(ctx, segments, shown["raw_message"], raw)
+        return _with_reply(segments, about, done.kwargs) or None
+
+    async def _run_event(self, ctx: AgentCtx, segments: Segments, draft: _Draft) -> Segments | None:
+        shown = self._shown(draft, segments)
+        event = await self._hooks.event(_EVENT, event_message_of(shown), ctx=ctx)
         if event.aborted:
             return None
         wanted = event.kwargs["message"]
-        if wanted.get("plain_text") != shown["processed_plain_text"]:
-            wanted = {**wanted, "processed_plain_text": wanted.get("plain_text")}
-        segments, _ = await self._changed(ctx, segments, shown, wanted)
-        return segments
+        before = shown["raw_message"]
+        for key in ("raw_message", "message_segments"):
+            if wanted.get(key) != before:
+                return await changed_segments(ctx, segments, before, wanted.get(key)) or None
+        return with_text(segments, shown["processed_plain_text"], wanted.get("plain_text")) or None
 
     async def after(
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
@@ -97,41 +139,57 @@ class SendHooks:
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
         ctx = AgentCtx(services=self._bot.services, chat=chat_key)
+        draft = _draft.get()
+        if draft is None or draft.chat != chat_key:
+            draft = _Draft(chat_key, "", self._bot.wall())
+        _draft.set(None)
         number = next((each.message_id for each in receipts if each.message_id), "")
-        shown = self._shown(chat_key, segments, number)
-        sent = any(each.ok for each in receipts)
-        about = {"message": shown, "sent": sent, "stream_id": str(chat_key)}
+        shown = self._shown(replace(draft, message_id=number), segments)
+        about = {
+            "message": shown,
+            "sent": any(each.ok for each in receipts),
+            "stream_id": str(chat_key),
+            **_options(shown, segments),
+        }
         await self._hooks.hook(_AFTER_SEND[0], about, ctx=ctx)
         for name in _AFTER_SEND[1:]:
             await self._hooks.event(name, event_message_of(shown), ctx=ctx)
 
-    def _shown(self, chat_key: ChatKey, segments: Segments, number: str = "") -> dict[str, Any]:
+    def _shown(self, draft: _Draft, segments: Segments) -> dict[str, Any]:
         record = Record(
             seq=0,
-            chat_key=chat_key,
+            chat_key=draft.chat,
             author=Author.BOT,
             segments=segments,
-            time=self._bot.wall(),
-            message_id=number,
+            time=draft.time,
+            message_id=draft.message_id,
         )
-        return self._bot.message(record)
+        shown = self._bot.message(record)
+        shown["message_info"]["additional_config"] |= draft.config
+        return shown
 
-    async def _changed(
-        self, ctx: AgentCtx, segments: Segments, shown: dict[str, Any], wanted: Any
-    ) -> tuple[Segments, dict[str, Any]]:
-        """Apply a handler's changes to the message. If the handler changed segments, a change of
-        the text is ignored."""
-        if not isinstance(wanted, dict):
-            return segments, shown
-        if wanted.get("raw_message") != shown["raw_message"]:
-            try:
-                made = tuple(await segments_from(ctx, wanted.get("raw_message")))
-            except InvalidSegment:
-                made = segments
-            return made, self._shown(ctx.chat, made)
-        words = wanted.get("processed_plain_text")
-        if isinstance(words, str) and words != shown["processed_plain_text"]:
-            others = [each for each in segments if not isinstance(each, Text)]
-            made = (Text(words), *others) if words.strip() else tuple(others)
-            return made, self._shown(ctx.chat, made)
-        return segments, shown
+
+def _options(shown: Mapping[str, Any], segments: Segments) -> dict[str, Any]:
+    """The arguments of the hooks of the send service besides the message and its chat."""
+    answered = next((each for each in segments if isinstance(each, Reply)), None)
+    return {
+        "processed_plain_text": shown["processed_plain_text"],
+        "display_message": shown["processed_plain_text"],
+        "typing": False,
+        "set_reply": answered is not None,
+        "reply_message_id": answered.message_id if answered else None,
+        "storage_message": True,
+        "show_log": True,
+    }
+
+
+def _with_reply(segments: Segments, before: Mapping[str, Any], now: Mapping[str, Any]) -> Segments:
+    """Apply a change of ``set_reply`` and ``reply_message_id``. A reply alone is no message."""
+    keys = ("set_reply", "reply_message_id")
+    others = tuple(each for each in segments if not isinstance(each, Reply))
+    if not others:
+        return ()
+    if all(now.get(key) == before[key] for key in keys):
+        return segments
+    number = str(now.get("reply_message_id") or "")
+    return (Reply(number), *others) if now.get("set_reply") is True and number else others

@@ -1,18 +1,23 @@
 """Reads and writes a plugin's ``config.toml``. Comments in the file are preserved."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import tomlkit
+from loguru import logger
 from tomlkit.exceptions import TOMLKitError
 
+from nekro_core.compat.maibot.plugin.legacy import legacy_defaults, merged
 from nekro_core.system.errors import NekroError
 
 FILE_NAME = "config.toml"
 _MAX_BYTES = 1024 * 1024
+_MOST_COPIES = 50
 
 
 class MaiBotConfigError(NekroError, ValueError):
@@ -46,21 +51,104 @@ def is_enabled(values: Mapping[str, Any]) -> bool:
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the values with the plugin's configuration model, which adds missing values. If the
-    ``config_version`` in the values is not the model's version, the values are first merged into
-    the model's defaults. Raises `MaiBotConfigError`."""
-    model = getattr(type(instance), "config_model", None)
-    if model is None or not hasattr(instance, "normalize_plugin_config"):
-        return dict(values)
+    """Check the values with the plugin's ``normalize_plugin_config``, which adds missing values. If
+    there are no values, it gets the plugin's defaults.
+
+    A ``normalize_plugin_config`` of the plugin's own gets the values as the file has them, also of
+    an older version, because it may move them to new places. If the plugin has none, or if its own
+    fails, values of another version are first merged into the defaults. Raises
+    `MaiBotConfigError`.
+    """
+    if not hasattr(instance, "normalize_plugin_config"):
+        return _with_legacy_defaults(legacy_defaults(instance), values)
     try:
-        defaults = instance.get_default_config()
-        if values and version_of(values) != version_of(defaults):
-            values = _rebuilt(defaults, values)
-        made, _ = instance.normalize_plugin_config(values)
+        defaults = _defaults_of(instance)
+        if not values:
+            made, _ = instance.normalize_plugin_config(defaults)
+        elif not defaults or version_of(values) == version_of(defaults):
+            made, _ = instance.normalize_plugin_config(values)
+        else:
+            made, _ = instance.normalize_plugin_config(_moved(instance, defaults, values))
     except Exception as error:  # a plugin's model may raise anything
         text = " ".join(str(error).split())
         raise MaiBotConfigError(f"{FILE_NAME}: {text[:600]}") from error
     return dict(made)
+
+
+def _with_legacy_defaults(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    made = merged(defaults, values)
+    if isinstance(made.get("plugin"), dict) and version_of(defaults):
+        made["plugin"]["config_version"] = version_of(defaults)
+    return made
+
+
+def _moved(
+    instance: Any, defaults: Mapping[str, Any], values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Bring values of another version into the form of the defaults."""
+    if has_own_normalization(instance):
+        try:
+            values, _ = instance.normalize_plugin_config(deepcopy(dict(values)))
+        except Exception as error:  # noqa: BLE001 - it may not know this version
+            logger.warning(
+                "normalize_plugin_config of {} does not accept the values of version {!r}: {!r}",
+                type(instance).__name__,
+                version_of(values),
+                error,
+            )
+        if version_of(values) == version_of(defaults):
+            return values
+    return _rebuilt(defaults, values)
+
+
+def has_own_normalization(instance: Any) -> bool:
+    """Whether the plugin has a ``normalize_plugin_config`` of its own."""
+    method = getattr(type(instance), "normalize_plugin_config", None)
+    return getattr(method, "__module__", "") != "maibot_sdk.plugin"
+
+
+def save(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> Path | None:
+    """Write the values ``new`` over the values ``old`` of a file. If the file has values that
+    ``new`` has not, or has otherwise, it is first copied to a file beside it. Returns the path of
+    the copy. Raises as `write`."""
+    copied = _copy(path, version_of(old)) if path.exists() and _loses(old, new) else None
+    write(path, new)
+    return copied
+
+
+def _loses(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    for key, value in old.items():
+        if key not in new:
+            return True
+        if isinstance(value, Mapping) and isinstance(new[key], Mapping):
+            if _loses(value, new[key]):
+                return True
+        elif new[key] != value and key != "config_version":
+            return True
+    return False
+
+
+def _copy(path: Path, version: str) -> Path:
+    """Copy a file to a free name beside it, for example ``config.toml.1.3.0.bak``."""
+    data = path.read_bytes()
+    clean = re.sub(r"[^\w.+-]", "_", version)[:40] or "old"
+    for number in range(1, _MOST_COPIES + 1):
+        suffix = f".{number}" if number > 1 else ""
+        copy = path.with_name(f"{path.name}.{clean}{suffix}.bak")
+        if copy.exists() and copy.read_bytes() == data:
+            return copy
+        if not copy.exists():
+            copy.write_bytes(data)
+            return copy
+    raise MaiBotConfigError(
+        f"{path.name} is not changed, because there are {_MOST_COPIES} copies of it ({copy.name}): "
+        "delete those that you do not need"
+    )
+
+
+def _defaults_of(instance: Any) -> Mapping[str, Any]:
+    defaults = instance.get_default_config() if hasattr(instance, "get_default_config") else {}
+    return defaults if isinstance(defaults, Mapping) else {}
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:

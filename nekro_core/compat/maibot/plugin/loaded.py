@@ -14,6 +14,8 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
 
+from nekro_core.chat import ChatKey, ChatKeyError
+from nekro_core.compat.maibot.plugin.chat_limits import is_limited, serves
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent, components_of
 from nekro_core.compat.maibot.plugin.manifest import MaiBotManifest
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -106,15 +108,17 @@ class MaiBotPlugin:
             return self.components
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
-        """Whether a component is switched on in a chat. An empty ``stream_id`` asks only whether it
-        was switched off for all chats; if so, the result is False."""
-        return (
-            not {
-                (component.type, component.name, ""),
-                (component.type, component.name, stream_id),
-            }
-            & self.off
-        )
+        """Whether a component is switched on in a chat, and may be used in it. With an empty
+        ``stream_id``, whether it is not switched off for all chats."""
+        marks = {(component.type, component.name, each) for each in ("", stream_id)}
+        if marks & self.off:
+            return False
+        if not stream_id or not is_limited(component):
+            return True
+        try:
+            return serves(component, ChatKey.parse(stream_id))
+        except ChatKeyError:
+            return False
 
     def config_schema(self) -> Mapping[str, Any]:
         """The schema of the plugin's configuration for a web page; empty if the plugin provides

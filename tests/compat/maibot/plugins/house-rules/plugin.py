@@ -62,7 +62,8 @@ class HouseRules(MaiBotPlugin):
         text = message["processed_plain_text"]
         if "secret" in text:
             return {"action": "abort"}
-        return {"modified_kwargs": {"message": {**message, "processed_plain_text": f"{text} ♪"}}}
+        signed = [*message["raw_message"], {"type": "text", "data": " ♪"}]
+        return {"modified_kwargs": {"message": {**message, "raw_message": signed}}}
 
     @HookHandler("send_service.after_send", mode=HookMode.OBSERVE)
     async def count(self, message=None, sent=False, **kwargs):
@@ -71,10 +72,6 @@ class HouseRules(MaiBotPlugin):
     @HookHandler("chat.receive.before_process", name="fails", order=HookOrder.LATE)
     async def fails(self, **kwargs):
         raise RuntimeError("a hook that always fails")
-
-    @EventHandler("quiet_hours", event_type=EventType.ON_MESSAGE, intercept_message=True, weight=10)
-    async def quiet_hours(self, message=None, **kwargs):
-        return {"success": True, "continue_processing": "zzz" not in message["plain_text"]}
 
 
 def create_plugin():
