@@ -134,6 +134,8 @@ async def test_hooks_change_messages_requests_and_sends(tmp_path: Path) -> None:
         assert await chat.ask("brb", reply="see you, damn friend") == ["see you, dear friend ♪"]
         assert "HOUSE RULE: be kind." in bot.prompt
         assert "to be read as: be right back" in bot.prompt
+        assert "> be right back" in bot.prompt
+        assert "> brb" not in bot.prompt
         assert "spam" not in bot.prompt
         await until(lambda: len(rules.sent) == 1)
         assert rules.sent == [("see you, dear friend ♪", True)]

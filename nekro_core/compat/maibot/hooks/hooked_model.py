@@ -70,9 +70,8 @@ class HookedModel:
         """See `ChatModel`."""
         if not request.chat:
             return self._model.stream(request)
-        if self._changed.any(request.chat):
-            messages = self._changed.in_prompt(request.chat, request.messages)
-            request = replace(request, messages=messages)
+        messages = self._changed.in_prompt(request.chat, request.messages)
+        request = replace(request, messages=messages)
         if not self._hooks.any(*_BEFORE, *_AFTER):
             return self._model.stream(request)
         return self._hooked(request)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nekro_core.agent.prompt.quoting import quote_lines
 from nekro_core.chat import ChatMessage
 from nekro_core.compat.maibot.bot_view import BotView
 from nekro_core.compat.maibot.formats.message_text import leading_call
@@ -20,6 +21,12 @@ from nekro_core.plugins.authoring.declarations import MsgSignal
 _BEFORE_HOOK, _BEFORE_EVENT = "chat.receive.before_process", "on_message_pre_process"
 _AFTER_HOOK, _MESSAGE_EVENT = "chat.receive.after_process", "on_message"
 _MOST_CHANGED = 200
+_MOST_QUOTED = 4000
+_QUOTED_MESSAGE = re.compile(
+    r"^(?P<header>\[message (?P<number>[^\]\n]+)\] from .*\n)(?P<calls>> (?:@you )*).*(?:\n> .*)*",
+    re.MULTILINE,
+)
+"""A message in a prompt. A text that a plugin changed has no call of the bot at its beginning."""
 
 
 class ChangedMessages:
@@ -27,38 +34,36 @@ class ChangedMessages:
     changed texts are put into the prompts."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def put(self, stream_id: str, message_id: str, original: str, text: str) -> None:
+    def put(self, stream_id: str, message_id: str, text: str) -> None:
         """Store the changed text of a message. If there are more than 200 texts, the oldest text is
         dropped."""
-        self._texts[stream_id, message_id] = original, text
+        self._texts[stream_id, message_id] = text
         while len(self._texts) > _MOST_CHANGED:
             self._texts.popitem(last=False)
 
-    def any(self, stream_id: str) -> bool:
-        """Whether a message of a chat was changed."""
-        return any(stream == stream_id for stream, _ in self._texts)
-
     def prompt_lines(self, stream_id: str) -> str:
         """The last 10 changed texts of a chat, as lines for its prompt."""
-        lines = [
-            f"Message {number} is to be read as: {text}"
-            for (stream, number), (_, text) in self._texts.items()
-            if stream == stream_id
-        ]
-        return "\n".join(lines[-10:])
+        changes = list(self._of(stream_id).items())[-10:]
+        return "\n".join(f"Message {number} is to be read as: {text}" for number, text in changes)
 
     def in_prompt(
         self, stream_id: str, messages: Sequence[PromptMessage]
     ) -> tuple[PromptMessage, ...]:
-        """Replace the original texts by the changed texts where a prompt quotes the messages of a
-        chat: in lines that begin with ``>``."""
-        changes = [both for (stream, _), both in self._texts.items() if stream == stream_id]
+        """Replace the quoted texts of the changed messages of a chat in a prompt."""
+        changes = self._of(stream_id)
+        if not changes:
+            return tuple(messages)
         return tuple(replace(each, parts=_changed_parts(each, changes)) for each in messages)
 
+    def _of(self, stream_id: str) -> dict[str, str]:
+        return {
+            number: text for (stream, number), text in self._texts.items() if stream == stream_id
+        }
 
-def _changed_parts(message: PromptMessage, changes: list[tuple[str, str]]) -> tuple[Part, ...]:
+
+def _changed_parts(message: PromptMessage, changes: Mapping[str, str]) -> tuple[Part, ...]:
     if message.role != "user":
         return message.parts
     return tuple(
@@ -67,13 +72,15 @@ def _changed_parts(message: PromptMessage, changes: list[tuple[str, str]]) -> tu
     )
 
 
-def _with_changes(text: str, changes: list[tuple[str, str]]) -> str:
-    for original, changed in changes:
-        quoted, wanted = original.replace("\n", "\n> "), changed.replace("\n", "\n> ")
-        if quoted and quoted in text:
-            pattern = re.compile(rf"^(> (?:@\S+ )*){re.escape(quoted)}$", re.MULTILINE)
-            text = pattern.sub("\\g<1>" + wanted.replace("\\", "\\\\"), text)
-    return text
+def _with_changes(text: str, changes: Mapping[str, str]) -> str:
+    def changed(found: re.Match[str]) -> str:
+        number = found["number"]
+        if number not in changes:
+            return found.group()
+        quoted = quote_lines(changes[number], _MOST_QUOTED).removeprefix("> ")
+        return f"{found['header']}{found['calls']}{quoted}"
+
+    return _QUOTED_MESSAGE.sub(changed, text)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -127,7 +134,7 @@ class InboundMessages:
         if signal is None and await self._event_ends(_MESSAGE_EVENT, seen, ctx):
             signal = MsgSignal.BLOCK_ALL
         if seen.changed:
-            self.changed.put(ctx.chat_key, message.message_id, seen.original, seen.text)
+            self.changed.put(ctx.chat_key, message.message_id, seen.text)
         return signal
 
     async def _event_ends(self, event: str, seen: "_SeenMessage", ctx: AgentCtx) -> bool:
@@ -157,12 +164,12 @@ class _SeenMessage:
         self.shown = shown
         self._called = leading_call(message.segments, message.account)
         self.text = self._without_call(shown["processed_plain_text"])
-        self.original = self.text
+        self._original = self.text
 
     @property
     def changed(self) -> bool:
         """Whether a plugin has changed the text."""
-        return self.text != self.original
+        return self.text != self._original
 
     def change(self, changed: Any) -> None:
         """Apply a handler's changes to the message and its text."""
