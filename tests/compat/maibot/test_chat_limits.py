@@ -176,5 +176,6 @@ async def test_a_plugin_migrates_its_old_values(tmp_path: Path) -> None:
     old = '[plugin]\nenabled = true\nconfig_version = "1.0"\n[opening]\nuntil = 6\n'
     (folder / "config.toml").write_text(old)
     async with Bot.open(tmp_path) as bot:
-        assert not info_of(bot, "shop").problems
+        (told,) = info_of(bot, "shop").problems
+        assert ".bak" in told.message, "the old file is kept beside the new one"
         assert await bot.chat().call("shop") == {"hours": 6}
