@@ -144,3 +144,38 @@ async def test_a_plugin_without_a_model_normalizes_its_defaults(tmp_path: Path) 
     path.write_text(path.read_text().replace("hours = 8", "hours = 9"))
     async with Bot.open(tmp_path) as bot:
         assert await bot.chat().call("shop") == {"open": True, "hours": 9}
+
+
+MIGRATES = """
+from maibot_sdk import MaiBotPlugin, Tool
+class P(MaiBotPlugin):
+    async def on_load(self): self.loaded_with = dict(self.get_plugin_config_data())
+    async def on_unload(self): pass
+    async def on_config_update(self, scope, config_data, version): pass
+
+    def get_default_config(self):
+        return {"plugin": {"enabled": True, "config_version": "2.0"}, "shop": {"hours": 8}}
+
+    def normalize_plugin_config(self, config_data):
+        made = {section: dict(values) for section, values in config_data.items()}
+        if "opening" in made:
+            made["shop"] = {"hours": made.pop("opening")["until"]}
+            made["plugin"]["config_version"] = "2.0"
+        return made, True
+
+    @Tool("shop", core_tool=True)
+    async def shop(self, **kwargs): return self.loaded_with["shop"]
+
+def create_plugin():
+    return P()
+"""
+
+
+async def test_a_plugin_migrates_its_old_values(tmp_path: Path) -> None:
+    folder = plant(tmp_path, MIGRATES, plugin_id="ann.shop")
+    old = '[plugin]\nenabled = true\nconfig_version = "1.0"\n[opening]\nuntil = 6\n'
+    (folder / "config.toml").write_text(old)
+    async with Bot.open(tmp_path) as bot:
+        (told,) = info_of(bot, "shop").problems
+        assert ".bak" in told.message, "the old file is kept beside the new one"
+        assert await bot.chat().call("shop") == {"hours": 6}
