@@ -13,7 +13,7 @@ from nekro_core.compat.maibot.capability import (
     CapabilityError,
     success,
 )
-from nekro_core.compat.maibot.onebot import ADAPTER, call_onebot_api
+from nekro_core.compat.maibot.onebot import call_onebot_api
 from nekro_core.compat.maibot.onebot_apis import OneBotApi, find_onebot_api, onebot_apis
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent, components_of
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin, current_call
@@ -56,11 +56,10 @@ async def get(call: CapabilityCall) -> Answer:
 
 async def list_apis(call: CapabilityCall) -> Answer:
     """``api.list``: the APIs that the calling plugin may call. The APIs of the OneBot adapter are
-    among them only if the bot has a OneBot account."""
+    always among them, because plugins ask in ``on_load``, before any account is connected."""
     wanted = call.text("plugin_id")
     apis = [_described(each) for each in _visible(call) if wanted in ("", each[0].plugin_id)]
-    if call.bot.store.accounts.instances(ADAPTER):
-        apis += [each.described() for each in onebot_apis() if wanted in ("", each.provider)]
+    apis += [each.described() for each in onebot_apis() if wanted in ("", each.provider)]
     return success(apis=apis)
 
 
