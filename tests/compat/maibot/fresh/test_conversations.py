@@ -77,12 +77,14 @@ async def _knows_streams_and_people(bot: Bot) -> None:
 
 async def _exchanges_money_over_apis(bot: Bot) -> None:
     chat = bot.chat("group_7")
-    assert await chat.call("exchange", 10) == {
+    answer = await chat.call("exchange", 10)
+    names = answer.pop("names")
+    assert [name for name in names if not name.startswith("adapter.")] == ["convert", "live"]
+    assert answer == {
         "two": {"amount": 11.0, "v": 2},
         "one_v": 1,
         "live": True,
         "hidden": True,
-        "names": ["convert", "live"],
         "models": True,
         "vec": True,
     }
