@@ -87,7 +87,9 @@ class BotView:
         )
 
     async def learn_group_name(self, key: ChatKey) -> None:
-        """Ask the platform for a group's name, if it was not asked yet."""
+        """Take a group's name from the store. If it has none, ask the platform, if it was not
+        asked yet."""
+        self.facts_of_chats.set_group_name(key, self.store.chats.name(key))
         await self.facts_of_chats.learn_group_name(
             key,
             adapter=self.services.adapter_of(key.instance),
