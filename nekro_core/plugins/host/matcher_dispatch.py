@@ -20,9 +20,12 @@ rules, or slow matchers that do not block."""
 
 
 class MatcherDecision:
-    """The decision whether a matcher has blocked one event, so that the bot must not answer it."""
+    """The decision whether a matcher has blocked one event, so that the bot must not answer it. Make
+    one when the event arrives."""
 
     def __init__(self) -> None:
+        # From the arrival on, because the messages of a chat wait one after another.
+        self._deadline = anyio.current_time() + DECISION_S
         self._known = anyio.Event()
         self._blocked = False
         self.in_propagation = False
@@ -39,15 +42,15 @@ class MatcherDecision:
             self._known.set()
 
     async def blocked(self) -> bool:
-        """Wait for the decision, at most `DECISION_S` seconds.
+        """Wait for the decision, at most until `DECISION_S` seconds after the event arrived.
 
         Returns:
             True if the bot must not answer the event. False if no matcher blocks the event, or if
             the decision was not made in time.
         """
-        with anyio.move_on_after(DECISION_S) as wait:
+        with anyio.CancelScope(deadline=self._deadline):
             await self._known.wait()
-        if wait.cancelled_caught:
+        if not self._known.is_set():
             logger.warning("NoneBot's matchers took over {:g} s: the bot stops waiting", DECISION_S)
         return self._blocked
 

@@ -125,6 +125,17 @@ async def test_the_bot_does_not_wait_long_for_slow_matchers(
         recorded.set()
 
 
+async def test_the_wait_for_slow_matchers_counts_from_the_arrival_of_an_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the messages of one chat would wait one after another."""
+    monkeypatch.setattr(matcher_dispatch, "DECISION_S", 0.01)
+    decision = matcher_dispatch.MatcherDecision()
+    monkeypatch.setattr(matcher_dispatch, "DECISION_S", 3600)
+    with anyio.fail_after(30):
+        assert not await decision.blocked()
+
+
 async def test_without_matchers_nothing_is_dispatched(bot: Bot, peer: OneBotPeer) -> None:
     assert not any(matchers.values())
     await peer.say_in_group(30003, 10001, "one")
