@@ -20,8 +20,8 @@ rules, or slow matchers that do not block."""
 
 
 class MatcherDecision:
-    """The decision whether a matcher has blocked one event, so that the bot must not answer it. Make
-    one when the event arrives."""
+    """The decision whether a matcher has blocked one event, so that the bot must not answer it.
+    Create it when the event arrives."""
 
     def __init__(self) -> None:
         # From the arrival on, because the messages of a chat wait one after another.
