@@ -15,8 +15,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote, unquote
+
+from pydantic_core import CoreSchema, core_schema
 
 from nekro_core.system.errors import NekroError
 
@@ -111,6 +113,25 @@ class ChatKey:
         if str(key) != text:
             raise ChatKeyError(f"{text!r} is not in canonical form: write {str(key)!r}")
         return key
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        """Let pydantic read the text form and write it as JSON."""
+        return core_schema.no_info_plain_validator_function(
+            cls._of_text,
+            json_schema_input_schema=core_schema.str_schema(max_length=MAX_KEY_LENGTH),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                str, return_schema=core_schema.str_schema()
+            ),
+        )
+
+    @classmethod
+    def _of_text(cls, value: Any) -> Self:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise ChatKeyError(f"a chat key is a text, not {type(value).__name__}")
+        return cls.parse(value)
 
     @property
     def file_name(self) -> str:

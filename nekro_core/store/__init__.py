@@ -1,6 +1,7 @@
 """Reads and writes the database. Contains Tortoise models, migrations, and a repository for each
 kind of row."""
 
+from nekro_core.store.audit import AuditRow
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.errors import (
     DatabaseInUse,
@@ -34,6 +35,7 @@ from nekro_core.store.values import (
 
 __all__ = [
     "Account",
+    "AuditRow",
     "DataFolderInUse",
     "DataFolderLock",
     "DatabaseInUse",

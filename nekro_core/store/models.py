@@ -281,6 +281,37 @@ class ModelUseTable(Model):
         indexes = (Index(fields=("started",), name="model_uses_started"),)
 
 
+class AuditLogTable(Model):
+    """One action of an operator. ``old``, ``new`` and the parameters are JSON. ``outcome`` is empty
+    while the action runs."""
+
+    id = fields.BigIntField(primary_key=True)
+    at = fields.FloatField()
+    ended = fields.FloatField()
+    actor = fields.CharField(max_length=MAX_ID)
+    role = fields.CharField(max_length=16)
+    origin = fields.CharField(max_length=16)
+    address = fields.CharField(max_length=64)
+    action = fields.CharField(max_length=128)
+    parameters = fields.TextField()
+    subject = fields.CharField(max_length=MAX_ID)
+    old = fields.TextField()
+    new = fields.TextField()
+    outcome = fields.CharField(max_length=16)
+    error = fields.TextField()
+    undo_action = fields.CharField(max_length=128)
+    undo_parameters = fields.TextField()
+    undone_by = fields.BigIntField()
+
+    class Meta:
+        table_description = "One action of an operator, with the values before and after it."
+        table = "audit_log"
+        indexes = (
+            Index(fields=("subject", "id"), name="audit_subject_id"),
+            Index(fields=("actor", "id"), name="audit_actor_id"),
+        )
+
+
 class WaitingTable(Model):
     """Work of a process that waits for an answer, so that the next process finds it again. ``kind``
     says what it is, ``name`` identifies it within its kind, and ``data`` is JSON."""

@@ -15,6 +15,7 @@ What happens to each table (docs/erasing.md describes it for operators):
   other values are deleted too.
 - ``timers``: timers that were set in the person's turns are deleted.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
+- ``audit_log``: the person's id is replaced in all values.
 """
 
 from collections.abc import Iterable

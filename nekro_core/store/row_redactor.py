@@ -16,6 +16,10 @@ _TEXTS = {
     "steps": ("id", ("reply", "tail")),
     "timers": ("id", ("text", "title")),
     "waiting": ("id", ("data",)),
+    "audit_log": (
+        "id",
+        ("actor", "parameters", "subject", "old", "new", "error", "undo_parameters"),
+    ),
 }
 """For each table: its key column, and the columns whose texts may contain an id."""
 

@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from nekro_core.chat import ChatKey
+from nekro_core.store.audit import AuditRepository
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
@@ -56,6 +57,7 @@ class Store:
         self.timers = TimerRepository(database)
         self.model_uses = ModelUseRepository(database)
         self.waiting = WaitingRepository(database)
+        self.audit = AuditRepository(database, clock=clock)
         self.retention = RowRetention(database)
         self.erasing = PersonEraser(
             database, messages=self.messages, chats=self.chats, users=self.users

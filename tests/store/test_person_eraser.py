@@ -45,6 +45,7 @@ WHAT_BECOMES = {
     "timers": "theirs deleted, the id blacked out elsewhere",
     "model_uses": "nobody's, the cost stays",
     "waiting": "theirs deleted, the id blacked out elsewhere",
+    "audit_log": "the id blacked out",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in
@@ -194,6 +195,15 @@ async def test_erasing_leaves_nothing_of_a_person_in_any_table(store: Store) -> 
         ({"chat_key": "other-group_1", "store_key": "x"}, "turquoise, on another platform"),
     ):
         await store.plugin_data.set("p", value, **keys)
+    entry = await store.audit.begin(
+        actor=f"fake:{USER}",
+        role="operator",
+        origin="chat",
+        address="",
+        action="chats.say",
+        parameters=json.dumps({"chat_key": str(PRIVATE), "user_id": USER}),
+    )
+    await store.audit.finish(entry, outcome="done", subject=str(PRIVATE), new=f'["{USER}"]')
     cost = await store.turns.usage(since=0)
 
     traces = await store.erasing.look(PERSON)

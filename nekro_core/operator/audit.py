@@ -1,0 +1,161 @@
+"""Records what operators do: who, from where, what was there before and what came instead."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic_core import to_jsonable_python
+
+from nekro_core.operator.roles import Actor
+from nekro_core.store import AuditRow
+
+MAX_VALUE_CHARS = 20_000
+"""Maximum length of the JSON of an old or new value in the log. Of a longer value, the log has the
+beginning."""
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoCall:
+    """The action that takes a change back.
+
+    Attributes:
+        action: The action's full name, for example ``chats.set_policy``.
+        parameters: The action's parameters. They are stored in the log, so they must not contain
+            secrets.
+    """
+
+    action: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[Result]):
+    """What an action has changed. Each action returns it.
+
+    Attributes:
+        result: What the caller gets.
+        subject: The name of the changed thing, for example a chat key.
+        old: The value before. It must not contain secrets; `pydantic.SecretStr` is stored as stars.
+        new: The value after.
+        undo: The action that takes the change back; None if it cannot be taken back.
+    """
+
+    result: Result
+    subject: str = ""
+    old: Any = None
+    new: Any = None
+    undo: UndoCall | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done(Generic[Result]):
+    """The outcome of an action.
+
+    Attributes:
+        result: What the action returned.
+        entry_id: The number of the entry in the audit log.
+        undoable: Whether `audit.undo` can take the change back.
+    """
+
+    result: Result
+    entry_id: int
+    undoable: bool
+
+
+class AuditRows(Protocol):
+    """Stores the entries (`nekro_core.store.audit.AuditRepository`)."""
+
+    async def begin(
+        self,
+        *,
+        actor: str,
+        role: str,
+        origin: str,
+        address: str,
+        action: str,
+        parameters: str,
+    ) -> int:
+        """Store that an action begins. Returns the entry's number."""
+
+    async def finish(
+        self,
+        entry_id: int,
+        *,
+        outcome: str,
+        subject: str = "",
+        old: str = "",
+        new: str = "",
+        error: str = "",
+        undo_action: str = "",
+        undo_parameters: str = "",
+    ) -> None:
+        """Store how an action ended."""
+
+    async def mark_undone(self, entry_id: int, by: int) -> None:
+        """Store that the entry ``by`` took this change back."""
+
+    async def one(self, entry_id: int) -> AuditRow | None:
+        """Get an entry."""
+
+    async def newest(
+        self,
+        *,
+        before: int = 0,
+        actor: str = "",
+        area: str = "",
+        subject: str = "",
+        limit: int = 50,
+    ) -> Sequence[AuditRow]:
+        """List the newest entries, newest first."""
+
+
+class AuditLog:
+    """Writes an entry for each action: one when it begins, so that an action of a process that was
+    killed is in the log too, and its outcome when it ends."""
+
+    def __init__(self, rows: AuditRows) -> None:
+        self.rows = rows
+
+    async def begin(self, actor: Actor, action: str, parameters: Mapping[str, Any]) -> int:
+        """Store that an action begins, with its parameters. Returns the entry's number."""
+        return await self.rows.begin(
+            actor=actor.name,
+            role=actor.role.value,
+            origin=actor.origin.value,
+            address=actor.address,
+            action=action,
+            parameters=as_json(parameters),
+        )
+
+    async def done(self, entry_id: int, change: Change[Any]) -> None:
+        """Store what the action changed."""
+        undo = change.undo
+        await self.rows.finish(
+            entry_id,
+            outcome="done",
+            subject=change.subject,
+            old=as_json(change.old),
+            new=as_json(change.new),
+            undo_action=undo.action if undo else "",
+            # Parameters that were cut off could not be read again.
+            undo_parameters=_whole_json(undo.parameters) if undo else "",
+        )
+
+    async def failed(self, entry_id: int, outcome: str, error: str) -> None:
+        """Store that the action failed (``failed``), was refused (``denied``) or was cancelled
+        (``cancelled``)."""
+        await self.rows.finish(entry_id, outcome=outcome, error=error[:MAX_VALUE_CHARS])
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON for the log, cut off at `MAX_VALUE_CHARS`; empty for None. Secrets of
+    the type `pydantic.SecretStr` become stars."""
+    return _whole_json(value)[:MAX_VALUE_CHARS] if value is not None else ""
+
+
+def _whole_json(value: Any) -> str:
+    return json.dumps(to_jsonable_python(value, fallback=str), ensure_ascii=False)

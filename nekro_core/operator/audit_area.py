@@ -1,0 +1,87 @@
+"""Shows the audit log and takes changes back."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from nekro_core.operator.actions import Area, action, query
+from nekro_core.operator.audit import AuditLog, Change, Done
+from nekro_core.operator.errors import ChangedMeanwhile, NoSuchItem, OperatorError
+from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.store import AuditRow
+
+Perform = Callable[[Actor, str, Mapping[str, Any]], Awaitable[Done[Any]]]
+
+
+class Audit(Area):
+    """What operators did.
+
+    Args:
+        audit: The log.
+        perform: Carries an action out by its full name; undo uses it.
+    """
+
+    name = "audit"
+
+    def __init__(self, audit: AuditLog, perform: Perform) -> None:
+        super().__init__(audit)
+        self._perform = perform
+
+    @query(role=AccessRole.OPERATOR)
+    async def newest(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        before: int = 0,
+        person: str = "",
+        area: str = "",
+        subject: str = "",
+        limit: int = 50,
+    ) -> list[AuditRow]:
+        """List what operators did, newest first.
+
+        Args:
+            before: The number of an entry: list only entries before it; 0 for the newest.
+            person: Only entries of this person.
+            area: Only actions of this area, for example ``chats``.
+            subject: Only changes of this thing, for example a chat key.
+            limit: The largest number of entries, at most 500.
+        """
+        rows = await self.audit_log.rows.newest(
+            before=before, actor=person, area=area, subject=subject, limit=limit
+        )
+        return [*rows]
+
+    @action(role=AccessRole.VIEWER)
+    async def undo(self, actor: Actor, *, entry_id: int) -> Change[Any]:
+        """Take a change back. The actor needs the role that the change needed.
+
+        Args:
+            entry_id: The number of the entry in the audit log.
+        """
+        row = await self.audit_log.rows.one(entry_id)
+        if row is None:
+            raise NoSuchItem(f"there is no entry {entry_id} in the audit log")
+        if row.undone_by:
+            raise OperatorError(f"entry {row.undone_by} has taken this change back already")
+        if not row.undo_action:
+            raise OperatorError(f"{row.action} cannot be taken back")
+        await self._refuse_if_changed_since(row)
+        parameters = json.loads(row.undo_parameters)
+        done = await self._perform(actor, row.undo_action, parameters)
+        await self.audit_log.rows.mark_undone(entry_id, done.entry_id)
+        return Change(result=done.result, subject=f"entry {entry_id}")
+
+    async def _refuse_if_changed_since(self, row: AuditRow) -> None:
+        """Raise `ChangedMeanwhile` if a later entry changed the same thing and still holds."""
+        area = row.action.partition(".")[0]
+        later = await self.audit_log.rows.newest(area=area, subject=row.subject, limit=500)
+        # An entry that took back another one restored what was there before.
+        undoing = {each.undone_by for each in later}
+        for each in later:
+            changed = each.outcome == "done" and not each.undone_by
+            if each.entry_id > row.entry_id and changed and each.entry_id not in undoing:
+                raise ChangedMeanwhile(
+                    f"{each.actor} has changed {row.subject} since (entry {each.entry_id}: "
+                    f"{each.action}); take that back first"
+                )

@@ -1,0 +1,198 @@
+"""Runs long actions in the background, with progress, and lets an operator cancel them."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from loguru import logger
+
+from nekro_core.operator.actions import Area, BoundAction, action, query
+from nekro_core.operator.audit import AuditLog, Change, Done
+from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.system.errors import NekroError
+
+MAX_KEPT = 100
+"""Number of ended jobs that stay in the list."""
+
+
+class JobState(StrEnum):
+    """The states of a job."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A long action as an operator sees it.
+
+    Attributes:
+        job_id: The job's number.
+        action: The action's full name.
+        actor: Who started it.
+        state: The state.
+        text: What happens now, or the error.
+        done: How much is done, in any unit.
+        total: How much there is to do, in the same unit; 0 if this is not known.
+        started: Seconds since 1970.
+        ended: Seconds since 1970; 0 while it runs.
+        result: What the action returned.
+    """
+
+    job_id: int
+    action: str
+    actor: str
+    state: JobState
+    text: str
+    done: float
+    total: float
+    started: float
+    ended: float
+    result: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class RunningJob:
+    """One long action. It is the `Progress` of its action."""
+
+    job_id: int
+    action: str
+    actor: Actor
+    started: float
+    state: JobState = JobState.RUNNING
+    text: str = ""
+    done: float = 0.0
+    total: float = 0.0
+    ended: float = 0.0
+    outcome: Done[Any] | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    finished: anyio.Event = field(default_factory=anyio.Event)
+
+    def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
+        """See `Progress.report`."""
+        self.text, self.done, self.total = text, done, total
+
+    def view(self) -> JobView:
+        """Return the job's present state."""
+        return JobView(
+            job_id=self.job_id,
+            action=self.action,
+            actor=self.actor.name,
+            state=self.state,
+            text=self.text,
+            done=self.done,
+            total=self.total,
+            started=self.started,
+            ended=self.ended,
+            result=self.outcome.result if self.outcome else None,
+        )
+
+
+class Jobs(Area):
+    """The long actions that run now, and the last ones that have ended.
+
+    Args:
+        audit: The audit log.
+        tasks: The task group in which the actions run.
+        wall: Returns the current time, in seconds since 1970.
+    """
+
+    name = "jobs"
+
+    def __init__(self, audit: AuditLog, tasks: TaskGroup, wall: Callable[[], float]) -> None:
+        super().__init__(audit)
+        self._tasks = tasks
+        self._wall = wall
+        self._jobs: OrderedDict[int, RunningJob] = OrderedDict()
+        self._last = 0
+
+    def start(
+        self, operation: BoundAction[..., Any], actor: Actor, parameters: Mapping[str, Any]
+    ) -> RunningJob:
+        """Start a long action in the background.
+
+        Args:
+            operation: The action.
+            actor: Who asks for it.
+            parameters: The parameters by name.
+
+        Returns:
+            The job, which runs now.
+
+        Raises:
+            NotAllowed: The actor may not call the action. This is not written to the audit log.
+            InvalidParameters: A parameter is wrong.
+        """
+        operation.check_role(actor)
+        operation.validate(parameters)
+        self._last += 1
+        job = RunningJob(self._last, operation.full_name, actor, self._wall())
+        self._jobs[job.job_id] = job
+        self._forget_old()
+        self._tasks.start_soon(self._run, job, operation, parameters)
+        return job
+
+    @query(role=AccessRole.VIEWER)
+    async def newest(self, actor: Actor) -> list[JobView]:  # noqa: ARG002 - all operators see all jobs
+        """List the long actions that run, and the last ones that have ended, newest first."""
+        return [job.view() for job in reversed(self._jobs.values())]
+
+    @query(role=AccessRole.VIEWER)
+    async def one(self, actor: Actor, *, job_id: int) -> JobView:  # noqa: ARG002
+        """Get the state of a long action.
+
+        Args:
+            job_id: The job's number.
+        """
+        return self._found(job_id).view()
+
+    @action(role=AccessRole.OPERATOR)
+    async def cancel(self, actor: Actor, *, job_id: int) -> Change[JobView]:
+        """Cancel a long action that runs. What it has changed so far is taken back as far as the
+        action says.
+
+        Args:
+            job_id: The job's number.
+        """
+        job = self._found(job_id)
+        # Who may not start an action may not cancel it either.
+        if not actor.role.allows(job.actor.role) and actor.name != job.actor.name:
+            raise NoSuchItem(f"job {job_id} was started by a person with a higher role")
+        job.scope.cancel()
+        await job.finished.wait()
+        return Change(result=job.view(), subject=str(job_id), old="running", new=job.state)
+
+    def _found(self, job_id: int) -> RunningJob:
+        if job_id not in self._jobs:
+            raise NoSuchItem(f"there is no job {job_id}; it may have ended long ago")
+        return self._jobs[job_id]
+
+    async def _run(
+        self, job: RunningJob, operation: BoundAction[..., Any], parameters: Mapping[str, Any]
+    ) -> None:
+        try:
+            with job.scope:
+                job.outcome = await operation.invoke(job.actor, parameters, job)
+            job.state = JobState.CANCELLED if job.scope.cancelled_caught else JobState.DONE
+        except NekroError as error:
+            job.state, job.text = JobState.FAILED, str(error)
+        except Exception as error:  # noqa: BLE001 - one failed job must not end the others
+            logger.exception("{} failed", job.action)
+            job.state, job.text = JobState.FAILED, f"{type(error).__name__}: {error}"
+        finally:
+            job.ended = self._wall()
+            if job.state is JobState.RUNNING:
+                job.state = JobState.CANCELLED
+            job.finished.set()
+
+    def _forget_old(self) -> None:
+        ended = [job.job_id for job in self._jobs.values() if job.state is not JobState.RUNNING]
+        for job_id in ended[: max(0, len(ended) - MAX_KEPT)]:
+            del self._jobs[job_id]

@@ -1,0 +1,69 @@
+"""Defines who asks for something: the roles of people, and the actor of one request."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AccessRole(StrEnum):
+    """What a person may do, from the least to the most. Each role may do what the ones before it
+    may do."""
+
+    VIEWER = "viewer"
+    """Reads all pages except the ones that manage people and secrets."""
+    OPERATOR = "operator"
+    """Changes how the bot behaves: chats, models, platforms, plugins, settings."""
+    OWNER = "owner"
+    """Also manages the people of the console, and makes and restores backups."""
+
+    def allows(self, needed: "AccessRole") -> bool:
+        """Whether a person with this role may do what ``needed`` requires."""
+        order = [*AccessRole]
+        return order.index(self) >= order.index(needed)
+
+
+class RequestOrigin(StrEnum):
+    """The face through which a request came."""
+
+    PAGE = "page"
+    API = "api"
+    CLI = "cli"
+    CHAT = "chat"
+    SYSTEM = "system"
+    """The bot itself, for example a backup that a schedule makes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who asks for one query or action.
+
+    Attributes:
+        name: The person's name in the console, or the platform's key of a person who writes a chat
+            command.
+        role: What the person may do.
+        origin: The face through which the request came.
+        address: The network address of the browser or program; empty if there is none.
+        scopes: What an API token may do, for example ``chats:read`` or ``plugins:act``; ``*`` for
+            all. None if the request was not made with a token.
+    """
+
+    name: str
+    role: AccessRole
+    origin: RequestOrigin
+    address: str = ""
+    scopes: frozenset[str] | None = None
+
+    def in_scope(self, area: str, *, acts: bool) -> bool:
+        """Whether the scopes of the token allow this.
+
+        Args:
+            area: The area of the operation, for example ``chats``.
+            acts: Whether the operation is an action. A scope that allows actions allows queries
+                too.
+
+        Returns:
+            True if the scopes allow it, or if the request was not made with a token.
+        """
+        if self.scopes is None:
+            return True
+        wanted = {"*", f"{area}:act"} if acts else {"*", "*:read", f"{area}:read", f"{area}:act"}
+        return bool(self.scopes & wanted)
