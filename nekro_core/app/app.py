@@ -20,6 +20,7 @@ from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
@@ -29,6 +30,7 @@ from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
 from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
@@ -58,6 +60,7 @@ class App:
         *,
         host: AdapterHost,
         operator: OperatorHost,
+        operations: Operator,
         linked_media: WebApplication,
         runtime: AgentRuntime,
         plugins: PluginRegistry,
@@ -67,6 +70,8 @@ class App:
     ) -> None:
         self.host = host
         self.operator = operator
+        self.operations = operations
+        """Everything that an operator may see and do."""
         self.linked_media = linked_media
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
@@ -141,9 +146,11 @@ class App:
                 )
             )
             host.admission = runtime.admission
+            operations = await stack.enter_async_context(open_operator(message_io, wall=wall))
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, runtime),
+                operations=operations,
                 linked_media=message_io.links,
                 runtime=runtime,
                 plugins=extensions.plugins,

@@ -1,0 +1,33 @@
+"""Builds all areas of the operator: what an operator may see and do."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from nekro_core.app.message_io import MessageIO
+from nekro_core.operator.audit import AuditLog, Done
+from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.operator import Operator
+from nekro_core.operator.roles import Actor
+from nekro_core.operator.undelivered import Undelivered
+from nekro_core.system.background_tasks import background_tasks
+
+
+@asynccontextmanager
+async def open_operator(
+    message_io: MessageIO, *, wall: Callable[[], float]
+) -> AsyncIterator[Operator]:
+    """Build the areas. When the block ends, long actions that still run are cancelled."""
+    audit = AuditLog(message_io.store.audit)
+
+    async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
+        return await operator.perform(actor, name, parameters)
+
+    async with background_tasks() as tasks:
+        operator = Operator(
+            jobs=Jobs(audit, tasks, wall),
+            audit=Audit(audit, perform),
+            undelivered=Undelivered(audit, message_io.outbox.admin),
+        )
+        yield operator

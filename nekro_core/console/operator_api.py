@@ -1,0 +1,183 @@
+"""Serves all queries and actions of operators over HTTP. See docs/http-api.md.
+
+A query is ``GET <area>/<name>?parameter=value``. An action is ``POST <area>/<name>`` with a JSON
+object. In an address, a list is a repeated parameter or JSON, and an object is JSON. A long action
+answers at once with the number of its job.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loguru import logger
+from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from nekro_core.console.openapi import openapi_document
+from nekro_core.operator.actions import BoundAction, BoundQuery
+from nekro_core.operator.errors import (
+    ChangedMeanwhile,
+    InvalidParameters,
+    NoSuchItem,
+    NotAllowed,
+)
+from nekro_core.operator.operator import Operator
+from nekro_core.operator.roles import Actor
+from nekro_core.store import StoreUnavailable
+from nekro_core.system.errors import NekroError
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Maximum size of the parameters of an action. Files are uploaded elsewhere."""
+
+ActorOf = Callable[[Request], Actor]
+"""Returns who makes a request. The guard has checked the login before."""
+
+
+class OperatorApi:
+    """The ASGI application of the operations.
+
+    Args:
+        operator: The operations.
+        actor_of: Returns who makes a request.
+        version: The bot's version, for the OpenAPI document.
+    """
+
+    def __init__(self, operator: Operator, actor_of: ActorOf, version: str) -> None:
+        self._operator = operator
+        self._actor_of = actor_of
+        self._version = version
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await JSONResponse(_error("path", "there is no websocket here"), 404)(
+                scope, receive, send
+            )
+            return
+        request = Request(scope, receive)
+        path = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
+        response = await self._answer(request, path)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request, path: str) -> Response:
+        if path == "openapi.json":
+            return JSONResponse(openapi_document(self._operator, self._version))
+        try:
+            operation = self._operator.operation(path.replace("/", ".", 1))
+            actor = self._actor_of(request)
+            if isinstance(operation, BoundAction):
+                return await self._act(request, actor, operation)
+            return await _ask(request, actor, operation)
+        except NekroError as error:
+            return _refused(request, error)
+
+    async def _act(
+        self, request: Request, actor: Actor, operation: BoundAction[..., Any]
+    ) -> Response:
+        if request.method != "POST":
+            return _wrong_method(operation.full_name, "an action", "POST")
+        parameters = await _body(request)
+        if operation.declaration.long:
+            job = self._operator.jobs.start(operation, actor, parameters)
+            return JSONResponse({"job_id": job.job_id}, 202)
+        done = await operation.invoke(actor, parameters)
+        return JSONResponse(
+            {
+                "result": _json_of(operation.declaration.result_type, done.result),
+                "entry_id": done.entry_id,
+                "undoable": done.undoable,
+            }
+        )
+
+
+async def _ask(request: Request, actor: Actor, operation: BoundQuery[..., Any]) -> Response:
+    if request.method not in {"GET", "HEAD"}:
+        return _wrong_method(operation.full_name, "a query", "GET")
+    result = await operation.invoke(actor, _from_address(request, operation))
+    return JSONResponse({"result": _json_of(operation.declaration.result_type, result)})
+
+
+def _wrong_method(name: str, kind: str, method: str) -> Response:
+    return JSONResponse(_error("method", f"{name} is {kind}: use {method}"), 405, {"Allow": method})
+
+
+async def _body(request: Request) -> Mapping[str, Any]:
+    """Read the parameters of an action. Raises `InvalidParameters`."""
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise InvalidParameters({"body": f"more than {MAX_BODY_BYTES} bytes"})
+        chunks.append(chunk)
+    text = b"".join(chunks)
+    if not text.strip():
+        return {}
+    try:
+        parameters = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidParameters({"body": "not JSON; expected an object of parameters"}) from None
+    if not isinstance(parameters, dict):
+        kind = type(parameters).__name__
+        raise InvalidParameters({"body": f"JSON {kind}; expected an object of parameters"})
+    return parameters
+
+
+def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str, Any]:
+    """Read the parameters of a query. A text that should be a list or an object is JSON."""
+    properties = operation.declaration.parameters.model_json_schema().get("properties", {})
+    parameters: dict[str, Any] = {}
+    for name in request.query_params:
+        texts = request.query_params.getlist(name)
+        kinds = _kinds(properties.get(name, {}))
+        if "array" in kinds and not texts[0].lstrip().startswith("["):
+            parameters[name] = texts
+        elif kinds & {"array", "object"}:
+            try:
+                parameters[name] = json.loads(texts[0])
+            except (ValueError, RecursionError):
+                raise InvalidParameters({name: "not readable as JSON"}) from None
+        elif "null" in kinds and texts[0] == "":
+            parameters[name] = None
+        else:
+            parameters[name] = texts[0]
+    return parameters
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    kinds = {str(each.get("type", "object")) for each in schema.get("anyOf", ())}
+    return kinds or {str(schema.get("type", "string"))}
+
+
+def _json_of(annotation: Any, value: Any) -> Any:
+    try:
+        return TypeAdapter(annotation).dump_python(value, mode="json")
+    except PydanticSerializationError as error:
+        # A lone surrogate in a person's text, which JSON in UTF-8 cannot carry.
+        logger.debug("a value cannot be shown as it is: {}", error)
+        return json.loads(json.dumps(value, default=str).encode("utf-8", "replace"))
+
+
+def _error(code: str, message: str, **more: Any) -> dict[str, Any]:
+    message = message.encode("utf-8", "replace").decode()
+    return {"error": {"code": code, "message": message, **more}}
+
+
+def _refused(request: Request, error: NekroError) -> Response:
+    text = str(error)
+    match error:
+        case NotAllowed():
+            return JSONResponse(_error("not_allowed", text), 403)
+        case InvalidParameters():
+            return JSONResponse(_error("parameters", text, problems=error.problems), 422)
+        case NoSuchItem():
+            return JSONResponse(_error("no_such_item", text), 404)
+        case ChangedMeanwhile():
+            return JSONResponse(_error("changed_meanwhile", text), 409)
+        case StoreUnavailable():
+            logger.error("{} {}: {}", request.method, request.url.path, text)
+            return JSONResponse(_error("store", text), 503)
+        case _:
+            return JSONResponse(_error("refused", text), 409)

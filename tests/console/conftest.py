@@ -1,0 +1,34 @@
+"""A bot in a temporary folder, with the operator API of that bot."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from nekro_core.app import App
+from nekro_core.app.settings import Settings
+from nekro_core.console.operator_api import OperatorApi
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+
+
+@pytest.fixture(scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[App]:
+    """A bot without platforms."""
+    settings = Settings(nekro_data_dir=tmp_path_factory.mktemp("bot"), _env_file=None)  # type: ignore[call-arg]
+    async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def api(app: App) -> AsyncIterator[httpx.AsyncClient]:
+    """The API. The header ``X-Role`` says who asks; without it, the owner does."""
+
+    def actor_of(request: object) -> Actor:
+        role = AccessRole(request.headers.get("x-role", "owner"))  # type: ignore[attr-defined]
+        return Actor(name=role.value, role=role, origin=RequestOrigin.API, address="127.0.0.1")
+
+    served = OperatorApi(app.operations, actor_of, "1.0")
+    transport = httpx.ASGITransport(served)
+    async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
+        yield client

@@ -1,0 +1,107 @@
+"""Programs call every query and action over HTTP, and get the same errors as the pages."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from nekro_core.app import App
+from nekro_core.operator.actions import BoundAction
+from nekro_core.operator.roles import AccessRole
+
+pytestmark = pytest.mark.jail
+
+
+async def test_a_query_answers_with_json(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/undelivered/newest", params={"states": ["pending", "sending"]})
+    assert (answer.status_code, answer.json()) == (200, {"result": []})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        ("GET", "/undelivered/nothing", 404, "there is no operation 'undelivered.nothing'"),
+        ("GET", "/", 404, "there is no operation"),
+        ("GET", "/undelivered/drop", 405, "undelivered.drop is an action: use POST"),
+        ("POST", "/undelivered/newest", 405, "undelivered.newest is a query: use GET"),
+        ("GET", "/undelivered/newest?limit=0", 422, "limit: Input should be greater than or equal"),
+        ("GET", "/undelivered/newest?limit=many", 422, "limit: Input should be a valid integer"),
+        ("GET", "/undelivered/newest?chat_key=x", 422, "chat_key: 'x' is no chat key"),
+        ("GET", "/undelivered/newest?states=[", 422, "states: not readable as JSON"),
+        ("GET", "/undelivered/newest?color=red", 422, "color: Extra inputs are not permitted"),
+        ("POST", "/undelivered/drop", 422, "delivery_id: Field required"),
+    ],
+)
+async def test_a_wrong_request_gets_an_error_that_says_what_is_wrong(
+    api: httpx.AsyncClient, method: str, path: str, status: int, text: str
+) -> None:
+    answer = await api.request(method, path)
+    assert answer.status_code == status
+    assert text in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"{", b"\xff", b"[" * 100_000, b'"text"'])
+async def test_a_body_that_is_no_object_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
+    answer = await api.post("/undelivered/drop", content=body)
+    assert answer.status_code == 422
+    assert "expected an object of parameters" in answer.json()["error"]["message"]
+
+
+async def test_a_failed_action_says_why_and_is_in_the_audit_log(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/undelivered/resend", json={"delivery_id": "none"})
+    assert answer.status_code == 409
+    log = (await api.get("/audit/newest", params={"area": "undelivered"})).json()["result"]
+    assert (log[0]["action"], log[0]["outcome"], log[0]["actor"]) == (
+        "undelivered.resend",
+        "failed",
+        "owner",
+    )
+
+
+def a_value(schema: dict[str, Any]) -> object:
+    """A value that the schema of a parameter names as its example, or one of its type."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    for each in schema.get("anyOf", ()):
+        return a_value(each)
+    values = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
+    return values.get(schema.get("type", "string"), "x")
+
+
+async def test_every_operation_is_denied_to_each_role_that_it_does_not_name(
+    app: App, api: httpx.AsyncClient
+) -> None:
+    """The table of all operations and roles: whoever has not the role gets 403."""
+    denied = 0
+    for name, operation in app.operations.operations().items():
+        declaration = operation.declaration
+        for role in AccessRole:
+            if role.allows(declaration.role):
+                continue
+            schema = declaration.parameters.model_json_schema().get("properties", {})
+            given = {key: a_value(each) for key, each in schema.items()}
+            path, headers = "/" + name.replace(".", "/"), {"x-role": role.value}
+            if isinstance(operation, BoundAction):
+                answer = await api.post(path, json=given, headers=headers)
+            else:
+                answer = await api.get(path, headers=headers)
+            assert answer.status_code == 403, (name, role, answer.text)
+            denied += 1
+    assert denied
+
+
+async def test_the_openapi_document_describes_every_operation(
+    app: App, api: httpx.AsyncClient
+) -> None:
+    document = (await api.get("/openapi.json")).json()
+    for name, operation in app.operations.operations().items():
+        acts = isinstance(operation, BoundAction)
+        about = document["paths"]["/" + name.replace(".", "/")]["post" if acts else "get"]
+        assert about["summary"], f"{name} has no docstring"
+        assert about["x-role"] == operation.declaration.role.value
+        for each in about.get("parameters", ()):
+            assert each["description"], f"{name}: {each['name']} is not described"
+    references = set(json.dumps(document).split('"$ref": "#/components/schemas/')[1:])
+    known = document["components"]["schemas"]
+    assert {each.partition('"')[0] for each in references} <= known.keys()
