@@ -1,0 +1,254 @@
+"""Draws what all pages of the console share: navigation, search, theme and language."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.resources import files
+
+import anyio
+from loguru import logger
+from nicegui import Client, ui
+from starlette.requests import Request
+
+from nekro_core.chat.catalogue import LANGUAGES, preferred
+from nekro_core.console.texts import console_texts
+from nekro_core.console.view import ROOT, View
+from nekro_core.operator.operator import Operator
+from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.system.errors import NekroError
+
+RECONNECT_S = 20.0
+"""Maximum seconds that a browser may be disconnected and still keep its page, with everything that
+was typed. After a longer time it loads the page again."""
+THEME_COOKIE = "nekro_theme"
+LANGUAGE_COOKIE = "nekro_language"
+
+ActorOf = Callable[[Request], Actor]
+Draw = Callable[[View], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolePage:
+    """One page of the console.
+
+    Attributes:
+        name: The last part of its address and the folder of its texts; empty for the first page.
+        group: The heading under which the navigation shows it; empty for pages that it does not
+            show.
+        icon: The name of a Material icon.
+        role: The role that a person needs.
+        draw: Draws the page's content.
+        path: What follows the name in the address, for example ``/{turn_id}``.
+    """
+
+    name: str
+    group: str
+    icon: str
+    draw: Draw
+    role: AccessRole = AccessRole.VIEWER
+    path: str = ""
+
+    @property
+    def address(self) -> str:
+        """The page's address."""
+        return f"{ROOT}/{self.name}".rstrip("/")
+
+
+def add_pages(
+    pages: tuple[ConsolePage, ...],
+    operator: Operator,
+    actor_of: ActorOf,
+    closing: anyio.Event,
+    bot_name: str,
+) -> None:
+    """Add the pages to NiceGUI's application.
+
+    Args:
+        pages: The pages, in the order of the navigation.
+        operator: The queries and actions.
+        actor_of: Returns who makes a request. The guard has checked the login before.
+        closing: Set when the bot ends.
+        bot_name: The bot's name, for the titles.
+    """
+    for page in pages:
+        _add_page(page, pages, operator, actor_of, closing, bot_name)
+
+
+def _add_page(
+    page: ConsolePage,
+    pages: tuple[ConsolePage, ...],
+    operator: Operator,
+    actor_of: ActorOf,
+    closing: anyio.Event,
+    bot_name: str,
+) -> None:
+    address = page.address.removeprefix("/ui") + page.path
+
+    @ui.page(address, title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
+    async def show(client: Client, request: Request) -> None:
+        language = _language_of(request)
+        view = View(operator=operator, actor=actor_of(request), language=language)
+        title = view.say(f"frame.page_{page.name or 'home'}")
+        ui.page_title(f"{title} · {bot_name}")
+        _draw_head(request, language)
+        with _draw_frame(view, page, pages, bot_name):
+            if not view.may(page.role):
+                ui.label(view.say("frame.not_allowed", role=page.role.value)).classes("nc-empty")
+            else:
+                await _draw(page, view)
+        await client.connected()
+        if client.is_deleted:  # the browser closed the page before it connected
+            return
+        async with anyio.create_task_group() as tasks:
+            for task in view.background:
+                tasks.start_soon(_guarded, task, client)
+            tasks.start_soon(_until, closing, tasks.cancel_scope)
+            await client.disconnected()
+            tasks.cancel_scope.cancel()
+
+
+async def _draw(page: ConsolePage, view: View) -> None:
+    """Draw the content. An error is shown in its place, so that the navigation still works."""
+    try:
+        await page.draw(view)
+    except NekroError as error:
+        ui.label(str(error)).classes("nc-empty nc-bad")
+    except Exception as error:  # noqa: BLE001 - a fault of ours; the other pages must stay usable
+        logger.exception("the page {} cannot be drawn", page.name)
+        ui.label(f"{type(error).__name__}: {error}").classes("nc-empty nc-bad")
+
+
+async def _guarded(task: Callable[[], Awaitable[None]], client: Client) -> None:
+    try:
+        with client.layout:
+            await task()
+    except Exception:  # noqa: BLE001 - one failed task must not close the page
+        logger.exception("a task of a page of the console failed")
+
+
+async def _until(closing: anyio.Event, scope: anyio.CancelScope) -> None:
+    await closing.wait()
+    scope.cancel()
+
+
+def _language_of(request: Request) -> str:
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    return chosen if chosen in LANGUAGES else preferred(request.headers.get("accept-language", ""))
+
+
+def _draw_head(request: Request, language: str) -> None:
+    style = (files(__package__) / "static" / "console.css").read_text("utf-8")
+    ui.add_head_html(f"<style>{style}</style>")
+    ui.add_head_html(
+        f'<script>document.documentElement.lang = "{language}";'
+        'document.addEventListener("keydown", (event) => {'
+        'if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {'
+        'event.preventDefault(); document.querySelector(".nc-find-button")?.click(); }'
+        "});</script>"
+    )
+    ui.colors(primary="#4f5bd5", negative="#b3261e", positive="#2e7d4f", warning="#8a5a00")
+    theme = {"light": False, "dark": True}.get(request.cookies.get(THEME_COOKIE, ""))
+    ui.dark_mode(theme)
+
+
+def _draw_frame(
+    view: View, page: ConsolePage, pages: tuple[ConsolePage, ...], bot_name: str
+) -> ui.element:
+    """Draw the frame. Returns the element for the page's content."""
+    drawer = ui.left_drawer(value=None, bordered=True).classes("nc-drawer").props("width=248")
+    with drawer:
+        _draw_navigation(view, page, pages, bot_name)
+    with ui.header().classes("nc-header"):
+        menu = ui.button(icon="menu", on_click=drawer.toggle).props("flat round dense")
+        menu.classes("nc-menu").props(f'aria-label="{view.say("frame.menu")}"')
+        with ui.element("h1").classes("nc-title"):
+            ui.label(view.say(f"frame.page_{page.name or 'home'}"))
+        ui.space()
+        _draw_palette(view, pages)
+        _draw_preferences(view)
+    view.toasts = ui.column().classes("nc-toasts")
+    return ui.element("main").classes("nc-main")
+
+
+def _draw_navigation(
+    view: View, current: ConsolePage, pages: tuple[ConsolePage, ...], bot_name: str
+) -> None:
+    with ui.element("nav").props(f'aria-label="{view.say("frame.pages")}"').classes("nc-nav"):
+        with ui.link(target="/ui/").classes("nc-nav-link nc-nav-chat"):
+            ui.icon("chat_bubble_outline")
+            ui.label(view.say("frame.to_chat", bot=bot_name))
+        group = ""
+        for page in pages:
+            if not page.group or not view.may(page.role):
+                continue
+            if page.group != group:
+                group = page.group
+                ui.label(view.say(f"frame.group_{group}")).classes("nc-nav-group")
+            link = ui.link(target=page.address).classes("nc-nav-link")
+            if page.name == current.name:
+                link.classes("nc-nav-on").props('aria-current="page"')
+            with link:
+                ui.icon(page.icon)
+                ui.label(view.say(f"frame.page_{page.name or 'home'}"))
+
+
+def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
+    """Draw the search that Ctrl-K opens. It finds pages by their names."""
+    entries = [
+        (view.say(f"frame.page_{page.name or 'home'}"), page.address, page.icon)
+        for page in pages
+        if page.group and view.may(page.role)
+    ]
+    with ui.dialog().classes("nc-palette").props("position=top") as dialog, ui.card():
+        words = ui.input(placeholder=view.say("frame.find_hint")).props("autofocus borderless")
+        words.props(f'aria-label="{view.say("frame.find")}"').classes("nc-palette-words")
+        found = ui.column().classes("nc-palette-found")
+
+    def search() -> list[tuple[str, str, str]]:
+        wanted = (words.value or "").casefold().strip()
+        return [each for each in entries if wanted in each[0].casefold()]
+
+    def show() -> None:
+        found.clear()
+        with found:
+            for name, address, icon in search():
+                with ui.link(target=address).classes("nc-nav-link"):
+                    ui.icon(icon)
+                    ui.label(name)
+
+    def go() -> None:
+        if first := search():
+            ui.navigate.to(first[0][1])
+
+    def begin() -> None:
+        words.value = ""
+        show()
+        dialog.open()
+
+    words.on_value_change(show)
+    words.on("keydown.enter", go)
+    button = ui.button(icon="search", on_click=begin).props("flat round dense")
+    button.classes("nc-find-button").props(f'aria-label="{view.say("frame.find")} (Ctrl-K)"')
+
+
+def _draw_preferences(view: View) -> None:
+    with ui.button(icon="tune").props("flat round dense") as button:
+        button.props(f'aria-label="{view.say("frame.preferences")}"')
+        with ui.menu():
+            for name in ("auto", "light", "dark"):
+                ui.menu_item(
+                    view.say(f"frame.theme_{name}"), lambda name=name: _prefer(THEME_COOKIE, name)
+                )
+            ui.separator()
+            for language in LANGUAGES:
+                ui.menu_item(
+                    console_texts().say("frame.language", language),
+                    lambda language=language: _prefer(LANGUAGE_COOKIE, language),
+                )
+
+
+def _prefer(cookie: str, value: str) -> None:
+    """Remember a choice in the browser, and load the page again."""
+    ui.run_javascript(
+        f'document.cookie = "{cookie}={value}; path=/ui; max-age=31536000; samesite=lax";'
+        "location.reload()"
+    )

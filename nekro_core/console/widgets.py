@@ -1,0 +1,108 @@
+"""Draws the parts that several pages use: lists read page by page, times, questions."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from nicegui import ui
+
+from nekro_core.console.view import View
+
+Item = TypeVar("Item")
+
+
+def local_time(seconds: float, *, date: bool = True) -> str:
+    """Return a time in the time zone of the bot; empty for 0."""
+    if not seconds:
+        return ""
+    form = "%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S"
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime(form)
+
+
+def empty(view: View, key: str) -> None:
+    """Say what would be here and how to get it: the texts ``<key>`` and ``<key>_hint``."""
+    with ui.column().classes("nc-empty"):
+        ui.label(view.say(key)).classes("nc-empty-title")
+        ui.label(view.say(f"{key}_hint")).classes("nc-soft")
+
+
+def badge(text: str, kind: str = "") -> ui.label:
+    """Draw a short state. ``kind`` is empty, ``good``, ``warn`` or ``bad``."""
+    return ui.label(text).classes(f"nc-badge nc-badge-{kind or 'plain'}")
+
+
+async def confirm(view: View, question: str, *, details: str = "", button: str = "") -> bool:
+    """Ask before something is deleted.
+
+    Args:
+        view: The opened page.
+        question: What the person is asked.
+        details: What exactly is deleted.
+        button: The text of the button that deletes.
+
+    Returns:
+        Whether the person agreed.
+    """
+    with ui.dialog() as dialog, ui.card().classes("nc-dialog"):
+        ui.label(question).classes("nc-dialog-title")
+        if details:
+            ui.label(details).classes("nc-soft nc-lines")
+        with ui.row().classes("nc-dialog-buttons"):
+            stay = ui.button(view.say("frame.cancel"), on_click=lambda: dialog.submit(False))
+            stay.props("flat no-caps autofocus")
+            ui.button(
+                button or view.say("frame.delete"),
+                on_click=lambda: dialog.submit(True),
+            ).props("unelevated no-caps color=negative")
+    agreed = await dialog
+    dialog.delete()
+    return bool(agreed)
+
+
+class PagedList(Generic[Item]):
+    """A list of cards that is read page by page. A button reads older rows.
+
+    Args:
+        view: The opened page.
+        read: Reads a page; it gets the last row that is shown, None for the first page.
+        draw: Draws one row.
+        page: The number of rows that ``read`` returns if there are more.
+        nothing: The key of the text for an empty list; see `empty`.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        read: Callable[[Item | None], Awaitable[Sequence[Item]]],
+        draw: Callable[[Item], None],
+        *,
+        page: int,
+        nothing: str,
+    ) -> None:
+        self._view, self._read, self._draw = view, read, draw
+        self._page, self._nothing = page, nothing
+        self._last: Item | None = None
+        self._rows = ui.column().classes("nc-list")
+        self._more = ui.button(view.say("frame.older"), on_click=self._read_on)
+        self._more.props("flat no-caps").classes("nc-more")
+        self._more.set_visibility(False)
+
+    async def refresh(self) -> None:
+        """Read the first page again."""
+        rows = await self._read(None)
+        self._rows.clear()
+        with self._rows:
+            if not rows:
+                empty(self._view, self._nothing)
+        self._add(rows)
+
+    async def _read_on(self) -> None:
+        self._add(await self._read(self._last))
+
+    def _add(self, rows: Sequence[Item]) -> None:
+        with self._rows:
+            for row in rows:
+                self._draw(row)
+        if rows:
+            self._last = rows[-1]
+        self._more.set_visibility(len(rows) >= self._page)

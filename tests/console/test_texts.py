@@ -1,0 +1,28 @@
+"""The texts of the console's pages exist in all languages, with the same placeholders."""
+
+import string
+
+from nekro_core.chat.catalogue import LANGUAGES
+from nekro_core.console.pages import PAGES
+from nekro_core.console.texts import console_texts
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_every_text_exists_in_all_languages_with_the_same_placeholders() -> None:
+    english = console_texts().keys("en")
+    for language in LANGUAGES:
+        other = console_texts().keys(language)
+        assert other.keys() == english.keys(), language
+        for key, text in other.items():
+            assert placeholders(text) == placeholders(english[key]), (language, key)
+            assert text.strip(), (language, key)
+
+
+def test_every_page_has_a_name_in_the_navigation() -> None:
+    english = console_texts().keys("en")
+    for page in PAGES:
+        assert f"frame.page_{page.name or 'home'}" in english
+        assert f"frame.group_{page.group}" in english
