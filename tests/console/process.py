@@ -1,0 +1,49 @@
+"""Runs `tests.console.serve` as a process of its own, because NiceGUI's pages are global."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@asynccontextmanager
+async def running_console(folder: Path) -> AsyncIterator[str]:
+    """The address of a console that anybody on this machine may open."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "tests.console.serve", str(folder), str(port)]
+    log = (folder / "console.log").open("wb")
+    process = await anyio.open_process(
+        command, stdout=log, stderr=log, env={**os.environ, "NICEGUI_SCREEN_TEST_PORT": ""}
+    )
+    try:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            with anyio.fail_after(60):
+                while True:
+                    try:
+                        await client.get(f"{address}/api/v1/operator/openapi.json")
+                        break
+                    except httpx.TransportError:
+                        assert process.returncode is None, (folder / "console.log").read_text()
+                        await anyio.sleep(0.05)
+        yield address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with anyio.move_on_after(10) as waiting:
+            await process.wait()
+        if waiting.cancelled_caught:
+            process.kill()
+            await process.wait()
+        log.close()

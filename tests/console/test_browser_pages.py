@@ -1,0 +1,100 @@
+"""Every page of the console opens in a real browser, is usable by anybody, and fits a telephone.
+
+``SCREENSHOTS=docs/images/console`` saves a picture of each page.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from nekro_core.console.frame import ConsolePage
+from nekro_core.console.pages import PAGES
+from tests.console.process import running_console
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+LISTED = [page for page in PAGES if page.group]
+WIDE, NARROW = (1280, 860), (390, 800)
+
+
+@pytest.fixture(scope="module")
+async def address(
+    tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+) -> AsyncIterator[str]:
+    """The address of a running console."""
+    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        await chromium.close()
+
+
+async def opened(browser: Browser, address: str, *, size: tuple[int, int], theme: str) -> Page:
+    width, height = size
+    context = await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=theme, locale="en-US"
+    )
+    context.set_default_timeout(30_000)
+    page = await context.new_page()
+    await page.goto(address)
+    await page.wait_for_selector(".nc-main")
+    await page.wait_for_load_state("networkidle")
+    return page
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "telephone"])
+@pytest.mark.parametrize("page", LISTED, ids=lambda page: page.name or "home")
+async def test_a_page_opens_and_anybody_can_use_it(
+    browser: Browser, address: str, page: ConsolePage, size: tuple[int, int], theme: str
+) -> None:
+    shown = await opened(browser, address + page.address, size=size, theme=theme)
+    errors: list[str] = []
+    shown.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    found = await Axe().run(shown)
+    serious = [
+        f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        for each in found.response["violations"]
+        if each["impact"] in {"serious", "critical"}
+    ]
+    assert serious == []
+    overhang = await shown.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert overhang <= 0, f"{overhang} pixels wider than the window"
+    assert errors == []
+    if folder := os.environ.get("SCREENSHOTS"):
+        name = f"{page.name or 'home'}-{theme}-{size[0]}.png"
+        await shown.screenshot(path=Path(folder) / name)
+    await shown.context.close()
+
+
+async def test_ctrl_k_finds_a_page_and_enter_opens_it(browser: Browser, address: str) -> None:
+    shown = await opened(browser, address + "/ui/console/audit", size=WIDE, theme="light")
+    await shown.keyboard.press("Control+k")
+    await expect(shown.get_by_placeholder("Find a page")).to_be_focused()
+    await shown.keyboard.type("undel")
+    await expect(shown.locator(".nc-palette-found a")).to_have_count(1)
+    await shown.keyboard.press("Enter")
+    await shown.wait_for_url("**/ui/console/undelivered")
+    await shown.context.close()
+
+
+async def test_the_language_and_the_theme_are_remembered(browser: Browser, address: str) -> None:
+    shown = await opened(browser, address + "/ui/console/audit", size=WIDE, theme="light")
+    await shown.get_by_label("Colours and language").click()
+    await shown.get_by_text("日本語").click()
+    await shown.get_by_role("heading", name="監査ログ").wait_for()
+    await shown.get_by_label("配色と言語").click()
+    await shown.get_by_text("ダーク").click()
+    await shown.wait_for_selector("body.body--dark")
+    await shown.context.close()
