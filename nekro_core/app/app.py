@@ -146,7 +146,9 @@ class App:
                 )
             )
             host.admission = runtime.admission
-            operations = await stack.enter_async_context(open_operator(message_io, wall=wall))
+            operations = await stack.enter_async_context(
+                open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
+            )
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, runtime),

@@ -56,6 +56,7 @@ class Extensions:
     vectors: EmbeddedVectorStore
     older: NekroAgentServices
     maibot: MaiBotHost
+    tasks: TaskRunner
 
     @classmethod
     @asynccontextmanager
@@ -87,10 +88,12 @@ class Extensions:
             stack.enter_context(install_facades())
             stack.enter_context(use_host(older))
             await stack.enter_async_context(default_connection())
+            tasks = TaskRunner(RunningTaskRecords(store.waiting, wall=wall))
             services = await stack.enter_async_context(
                 _open_services(
                     settings,
                     data,
+                    tasks=tasks,
                     message_io=message_io,
                     boxes=boxes,
                     model=model,
@@ -160,6 +163,7 @@ class Extensions:
                 vectors=vectors,
                 older=older,
                 maibot=maibot,
+                tasks=tasks,
             )
 
 
@@ -168,6 +172,7 @@ async def _open_services(
     settings: Settings,
     data: Path,
     *,
+    tasks: TaskRunner,
     message_io: MessageIO,
     boxes: BoxServices,
     model: ChatModel,
@@ -212,7 +217,7 @@ async def _open_services(
             timers=message_io.timers,
             models=models,
             vectors=vectors,
-            tasks=TaskRunner(RunningTaskRecords(store.waiting, wall=wall)),
+            tasks=tasks,
         )
 
 

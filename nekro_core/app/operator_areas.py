@@ -2,21 +2,33 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from nekro_core.app.extensions import Extensions
+from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.settings import Settings
+from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.system.background_tasks import background_tasks
 
 
 @asynccontextmanager
 async def open_operator(
-    message_io: MessageIO, *, wall: Callable[[], float]
+    settings: Settings,
+    *,
+    message_io: MessageIO,
+    extensions: Extensions,
+    wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
@@ -29,5 +41,17 @@ async def open_operator(
             jobs=Jobs(audit, tasks, wall),
             audit=Audit(audit, perform),
             undelivered=Undelivered(audit, message_io.outbox.admin),
+            timers=Timers(audit, message_io.timers, extensions.tasks),
+            health=Health(audit, partial(examine, settings), wall),
+            about=About(audit, started=wall(), changes=_changes()),
         )
         yield operator
+
+
+def _changes() -> str:
+    """Return the text of CHANGELOG.md: of the checkout, or of the installed wheel."""
+    here = Path(__file__).parents[1]
+    for path in (here.parent / "CHANGELOG.md", here / "_builtin" / "CHANGELOG.md"):
+        if path.is_file():
+            return path.read_text("utf-8")
+    return ""

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from nekro_core.app.health import examine
 from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
 from nekro_core.cli import accounts, outbox
 from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
 from nekro_core.cli.chat import talk
-from nekro_core.cli.doctor import examine
 from nekro_core.cli.plugin_kit.command import ACTIONS
 from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.sandbox.box import SandboxError

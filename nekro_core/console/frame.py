@@ -138,13 +138,8 @@ def _language_of(request: Request) -> str:
 def _draw_head(request: Request, language: str) -> None:
     style = (files(__package__) / "static" / "console.css").read_text("utf-8")
     ui.add_head_html(f"<style>{style}</style>")
-    ui.add_head_html(
-        f'<script>document.documentElement.lang = "{language}";'
-        'document.addEventListener("keydown", (event) => {'
-        'if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {'
-        'event.preventDefault(); document.querySelector(".nc-find-button")?.click(); }'
-        "});</script>"
-    )
+    script = (files(__package__) / "static" / "console.js").read_text("utf-8")
+    ui.add_head_html(f"<script>document.documentElement.lang = '{language}';{script}</script>")
     ui.colors(primary="#4f5bd5", negative="#b3261e", positive="#2e7d4f", warning="#8a5a00")
     theme = {"light": False, "dark": True}.get(request.cookies.get(THEME_COOKIE, ""))
     ui.dark_mode(theme)

@@ -26,6 +26,11 @@ def empty(view: View, key: str) -> None:
         ui.label(view.say(f"{key}_hint")).classes("nc-soft")
 
 
+def heading(text: str) -> ui.label:
+    """Draw the heading of a section."""
+    return ui.label(text).classes("nc-section").props('role="heading" aria-level="2"')
+
+
 def badge(text: str, kind: str = "") -> ui.label:
     """Draw a short state. ``kind`` is empty, ``good``, ``warn`` or ``bad``."""
     return ui.label(text).classes(f"nc-badge nc-badge-{kind or 'plain'}")

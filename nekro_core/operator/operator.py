@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from nekro_core.operator.about import About
 from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 
 Operation = BoundQuery[..., Any] | BoundAction[..., Any]
@@ -23,11 +26,17 @@ class Operator:
         jobs: Long actions that run.
         audit: What operators did.
         undelivered: Outgoing messages that did not arrive.
+        timers: Timers of all chats, and tasks of plugins.
+        health: Which parts of the bot work.
+        about: The running version.
     """
 
     jobs: Jobs
     audit: Audit
     undelivered: Undelivered
+    timers: Timers
+    health: Health
+    about: About
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

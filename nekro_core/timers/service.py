@@ -117,6 +117,10 @@ class TimerService:
         await self._rows.keep(row, replaced=old)
         return row
 
+    def all(self) -> list[TimerRow]:
+        """Return the timers of all chats that have not ended, in the order of their creation."""
+        return self._rows.all()
+
     def of_chat(self, chat_key: ChatKey) -> list[TimerRow]:
         """Return a chat's one-time timers, by their due times."""
         found = [

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from nekro_core.app.health import _adapters, examine
 from nekro_core.app.instance import instance_file
 from nekro_core.app.settings import Settings
-from nekro_core.cli.doctor import Finding, _adapters, examine
+from nekro_core.operator.health import Finding
 from nekro_core.store import DataFolderLock
 from tests.cli.nekro import nekro_meanwhile
 from tests.peers.listener import TranscriptionServer

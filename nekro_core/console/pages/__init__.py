@@ -1,13 +1,17 @@
 """The pages of the console, in the order of the navigation."""
 
 from nekro_core.console.frame import ConsolePage
+from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
+from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
 
 PAGES = (
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
+    ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
+    ConsolePage(name="about", group="system", icon="info_outline", draw=about_page),
 )

@@ -132,6 +132,14 @@ class TaskRunner:
         entry.task.add_done_callback(ended)
         return handle
 
+    def running(self) -> list[AsyncTaskHandle]:
+        """List the tasks that run now.
+
+        Returns:
+            Their handles, in the order of their start.
+        """
+        return [each.handle for each in self._running.values()]
+
     def get_handle(self, task_type: str = "", task_id: str = "") -> AsyncTaskHandle | None:
         """Get the handle of a running task.
 

@@ -1,16 +1,15 @@
-"""Implements ``nekro doctor``: checks the parts of the bot on this machine, and says how to repair
-the parts that do not work.
+"""Checks the parts of the bot on this machine, and says how to repair the parts that do not work.
+``nekro doctor`` and the console's first page show the findings.
 
-It reads the same settings as the bot. It changes only one thing: like the bot, it migrates a
-database of an older version. The checks use the real parts: they start a box, generate a voice and
-ask the model.
+The checks read the same settings as the bot. They change only one thing: if no bot runs, a database
+of an older version is migrated, as at the start of the bot. They use the real parts: they start a
+box, generate a voice and ask the model.
 """
 
 import platform
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.media.errors import MediaError
 from nekro_core.media.self_check import unconfined_abilities
+from nekro_core.operator.health import Finding
 from nekro_core.policy import PolicyOverrides
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.sandbox.backends import make_backends
@@ -41,16 +41,6 @@ _NEEDED_BYTES = 1_500_000_000
 """Disk space for the database, for uploads, and for the model's weights. The weights need more
 space while their pieces are joined."""
 _MODEL_S = 20.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One line of the report. ``ok`` is None if the finding is neither good nor bad."""
-
-    area: str
-    ok: bool | None
-    seen: str
-    remedy: str = ""
 
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:

@@ -1,0 +1,11 @@
+// Ctrl-K opens the search.
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    document.querySelector(".nc-find-button")?.click();
+  }
+});
+// A wide table scrolls in its frame, which the keyboard must reach.
+new MutationObserver(() => {
+  for (const frame of document.querySelectorAll(".q-table__middle:not([tabindex])")) frame.tabIndex = 0;
+}).observe(document, { childList: true, subtree: true });

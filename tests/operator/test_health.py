@@ -1,0 +1,29 @@
+"""An operator has all parts of the bot checked, and reads the findings again later."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+
+from nekro_core.operator.audit import AuditLog
+from nekro_core.operator.health import Finding, Health
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from nekro_core.store import Store
+
+OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
+
+
+async def test_findings_of_the_last_check_stay(tmp_path: Path) -> None:
+    async def examine() -> AsyncIterator[Finding]:
+        yield Finding(area="disk", ok=True, seen="9 GB free")
+        await anyio.sleep(0)
+        yield Finding(area="voice", ok=False, seen="no engine", remedy="install one")
+
+    async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3", clock=lambda: 1_000.0) as store:
+        health = Health(AuditLog(store.audit), examine, lambda: 1_000.0)
+        assert (await health.report(OTTO)).at == 0.0
+        done = await health.check(OTTO)
+        assert [each.area for each in done.result.findings] == ["disk", "voice"]
+        assert await health.report(OTTO) == done.result
+        (entry,) = await store.audit.newest()
+        assert entry.new == '["voice"]'
