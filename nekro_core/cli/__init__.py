@@ -19,6 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("run", help="start the bot")
     _add_outbox_actions(commands.add_parser("outbox", help="messages that did not go out, or may"))
     _add_account_actions(commands.add_parser("accounts", help="list, name and bind accounts"))
+    _add_operator_calls(
+        commands.add_parser("operator", help="all that the console does, from the command line")
+    )
     chat = commands.add_parser("chat", help="talk to the bot in this terminal")
     chat.add_argument(
         "--room", default="", help="a group room of the web chat; without it in private"
@@ -92,6 +95,13 @@ def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
     drop = actions.add_parser("drop", help="let one go: it is not sent")
     for action in (resend, drop):
         action.add_argument("id", help="as in the list")
+
+
+def _add_operator_calls(operator: argparse.ArgumentParser) -> None:
+    operator.add_argument("name", nargs="?", default="", help="undelivered.newest; without: a list")
+    operator.add_argument("parameters", nargs="*", metavar="NAME=VALUE", help="its parameters")
+    operator.add_argument("--about", dest="help_about", action="store_true", help="what it takes")
+    operator.add_argument("--yes", action="store_true", help="also if it deletes for good")
 
 
 def _add_account_actions(accounts: argparse.ArgumentParser) -> None:

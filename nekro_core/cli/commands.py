@@ -11,7 +11,7 @@ from nekro_core.app.health import examine
 from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
-from nekro_core.cli import accounts, outbox
+from nekro_core.cli import accounts, operator_calls, outbox
 from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
 from nekro_core.cli.chat import talk
 from nekro_core.cli.plugin_kit.command import ACTIONS
@@ -114,6 +114,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "doctor": _doctor,
     "fetch": _fetch,
     "mcp": _mcp,
+    "operator": operator_calls.run,
     "plugin": _plugin,
     "sandbox": _sandbox,
 }
