@@ -1,12 +1,15 @@
 """Draws the parts that several pages use: lists read page by page, times, questions."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nicegui import ui
 
 from nekro_core.console.view import View
+from nekro_core.operator.actions import BoundAction
+from nekro_core.operator.errors import OperatorError
+from nekro_core.operator.jobs import JobState
 
 Item = TypeVar("Item")
 
@@ -111,3 +114,57 @@ class PagedList(Generic[Item]):
         if rows:
             self._last = rows[-1]
         self._more.set_visibility(len(rows) >= self._page)
+
+
+_LOOK_S = 0.4
+"""Seconds between two looks at a long action."""
+
+
+def start_job(
+    view: View,
+    operation: BoundAction[..., Any],
+    parameters: Mapping[str, Any],
+    *,
+    done: str,
+    on_end: Callable[[], Any] | None = None,
+) -> None:
+    """Start a long action, and show its progress with a button that cancels it.
+
+    Args:
+        view: The opened page. The progress is drawn where this function is called.
+        operation: The action.
+        parameters: Its parameters by name.
+        done: The text for success.
+        on_end: Called when the action has ended, however it ended.
+    """
+    try:
+        job = view.operator.jobs.start(operation, view.actor, parameters)
+    except OperatorError as error:
+        view.show_error(error)
+        return
+    with ui.element("div").classes("nc-card nc-row nc-job") as card:
+        card.props('role="status"')
+        ui.spinner(size="22px")
+        text = ui.label(view.say("jobs.begins")).classes("nc-grow")
+        bar = ui.linear_progress(value=0, show_value=False).props("instant-feedback rounded")
+        bar.props(f'aria-label="{view.say("jobs.progress")}"')
+        ui.button(view.say("frame.cancel"), on_click=job.scope.cancel).props("flat dense no-caps")
+
+    async def look() -> None:
+        text.text = job.text or view.say("jobs.begins")
+        bar.set_visibility(bool(job.total))
+        bar.value = min(1.0, job.done / job.total) if job.total else 0.0
+        if job.state is JobState.RUNNING:
+            return
+        timer.deactivate()
+        card.delete()
+        if job.state is JobState.DONE and job.outcome is not None:
+            view.tell(done, undo=job.outcome.entry_id if job.outcome.undoable else 0)
+        elif job.state is JobState.CANCELLED:
+            view.tell(view.say("jobs.cancelled"))
+        else:
+            view.tell(job.text, bad=True)
+        if on_end is not None and hasattr(result := on_end(), "__await__"):
+            await result
+
+    timer = ui.timer(_LOOK_S, look)
