@@ -74,8 +74,6 @@ def _path(name: str, operation: Operation, schemas: dict[str, Any]) -> dict[str,
         "x-role": declaration.role.value,
         "responses": _responses(operation, schemas),
     }
-    if declaration.description:
-        about["description"] = declaration.description
     if not isinstance(operation, BoundAction):
         required = set(parameters.get("required", ()))
         about["parameters"] = [

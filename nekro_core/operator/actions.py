@@ -121,12 +121,8 @@ class Declaration:
     @cached_property
     def summary(self) -> str:
         """The first paragraph of the docstring."""
-        return self._document.short_description or ""
-
-    @cached_property
-    def description(self) -> str:
-        """The rest of the docstring without the sections."""
-        return self._document.long_description or ""
+        first, _, _ = (inspect.getdoc(self.handler) or "").partition("\n\n")
+        return " ".join(first.split())
 
     @cached_property
     def long(self) -> bool:
