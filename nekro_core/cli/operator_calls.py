@@ -22,7 +22,7 @@ _LOOK_S = 0.3
 Json = dict[str, Any]
 
 
-class CallRefused(NekroError):
+class OperatorCallFailed(NekroError):
     """The bot refused a call, or none runs. The text says why."""
 
 
@@ -36,7 +36,7 @@ async def run(options: argparse.Namespace) -> int:
     try:
         async with _client(place) as client:
             print(await _answer(client, options))
-    except (CallRefused, httpx.HTTPError) as error:
+    except (OperatorCallFailed, httpx.HTTPError) as error:
         print(str(error) or type(error).__name__, file=sys.stderr)
         return 1
     return 0
@@ -47,7 +47,9 @@ async def _answer(client: httpx.AsyncClient, options: argparse.Namespace) -> str
     if not options.name:
         return _list(operations)
     if options.name not in operations:
-        raise CallRefused(f"there is no operation {options.name!r}: nekro operator lists them")
+        raise OperatorCallFailed(
+            f"there is no operation {options.name!r}: nekro operator lists them"
+        )
     about = operations[options.name]
     return _help(options.name, about) if options.help_about else await _call(client, options, about)
 
@@ -72,7 +74,7 @@ async def _call(client: httpx.AsyncClient, options: argparse.Namespace, about: J
         answer = _checked(await client.get(path, params=given))
     else:
         if about["destructive"] and not options.yes:
-            raise CallRefused(f"{options.name} deletes for good: repeat it with --yes")
+            raise OperatorCallFailed(f"{options.name} deletes for good: repeat it with --yes")
         answer = _checked(await client.post(path, json=parameters))
         if "job_id" in answer:
             answer = await _followed(client, answer["job_id"])
@@ -91,7 +93,7 @@ async def _followed(client: httpx.AsyncClient, job_id: int) -> Json:
         if job["state"] == "done":
             return job
         if job["state"] != "running":
-            raise CallRefused(f"{job['state']}: {job['text']}")
+            raise OperatorCallFailed(f"{job['state']}: {job['text']}")
         await anyio.sleep(_LOOK_S)
 
 
@@ -99,9 +101,11 @@ def _checked(answer: httpx.Response) -> Json:
     try:
         said: Json = answer.json()
     except ValueError:
-        raise CallRefused(f"the bot answered {answer.status_code}: {answer.text[:200]}") from None
+        raise OperatorCallFailed(
+            f"the bot answered {answer.status_code}: {answer.text[:200]}"
+        ) from None
     if answer.is_error:
-        raise CallRefused(str(said.get("error", {}).get("message", said)))
+        raise OperatorCallFailed(str(said.get("error", {}).get("message", said)))
     return said
 
 
@@ -133,7 +137,7 @@ def _parameters(written: list[str], about: Json) -> Json:
     for each in written:
         name, equals, text = each.partition("=")
         if not equals:
-            raise CallRefused(f"{each!r}: expected name=value")
+            raise OperatorCallFailed(f"{each!r}: expected name=value")
         schema = about["parameters"].get(name, {})
         parameters[name] = text if schema.get("type") == "string" else _json_or_text(text)
     return parameters
