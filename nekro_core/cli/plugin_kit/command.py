@@ -11,21 +11,22 @@ import anyio.to_thread
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.check_command import check_command
-from nekro_core.cli.plugin_kit.files import FilesRefused
-from nekro_core.cli.plugin_kit.inspection import inspect_plugin
-from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import (
+from nekro_core.cli.plugin_kit.new import write_new
+from nekro_core.compat.maibot.plugin.preflight import manifest_problems
+from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
+from nekro_core.plugins.host.listing import UnknownPlugin
+from nekro_core.plugins.host.switches import read_list, switch_plugin
+from nekro_core.plugins.installation.files import FilesRefused
+from nekro_core.plugins.installation.inspection import inspect_plugin
+from nekro_core.plugins.installation.install import Installer, InstallRefused
+from nekro_core.plugins.installation.installed import (
     InstallRecords,
     lying_plugins,
     recover_interrupted,
 )
-from nekro_core.cli.plugin_kit.new import write_new
-from nekro_core.cli.plugin_kit.own_writes import changes_of_others
-from nekro_core.cli.plugin_kit.report import printable, state_text, unseen_text
-from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
-from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
-from nekro_core.plugins.host.listing import UnknownPlugin
-from nekro_core.plugins.host.switches import read_list, switch_plugin
+from nekro_core.plugins.installation.own_writes import changes_of_others
+from nekro_core.plugins.installation.report import printable, state_text, unseen_text
+from nekro_core.plugins.installation.sources import SourceRefused, parse
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
 _MOST_CHANGES = 10
@@ -118,7 +119,15 @@ def _installer(options: argparse.Namespace) -> Installer:
         print(f"{question} [y/N] ", end="", flush=True)
         return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, settings=settings.nekro_plugin)
+    strict = settings.nekro_plugin.strict_host_range
+    return Installer(
+        data_dir=data,
+        shelf=shelf,
+        ask=ask,
+        say=print,
+        settings=settings.nekro_plugin,
+        preflight=partial(manifest_problems, strict_host_range=strict),
+    )
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:

@@ -1,4 +1,4 @@
-"""Implements ``nekro plugin install``, ``update`` and ``remove``. Either all files of a plugin are
+"""Installs, updates and removes a plugin. Either all files of a plugin are
 changed, or none.
 
 A plugin is switched off while its files change, so that its code has ended before the files are
@@ -8,7 +8,7 @@ replaced. The switch is in the file of plugin switches, which a running bot read
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,33 +16,44 @@ from pathlib import Path
 import msgspec
 from packaging.requirements import Requirement
 
-from nekro_core.cli.plugin_kit.acceptance import NotAccepted, accept, check_with
-from nekro_core.cli.plugin_kit.confined_check import CheckResult
-from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
-from nekro_core.cli.plugin_kit.inspection import PluginInspection, inspect_plugin
-from nekro_core.cli.plugin_kit.installed import (
+from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
+from nekro_core.plugins.host.links import LOCAL_FOLDER
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.host.switches import PluginSwitches, read_list
+from nekro_core.plugins.installation.acceptance import NotAccepted, accept, check_with
+from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.files import FilesRefused, changes, digests
+from nekro_core.plugins.installation.inspection import PluginInspection, inspect_plugin
+from nekro_core.plugins.installation.installed import (
     InstalledPlugin,
     InstallRecords,
     install_record,
     recover_interrupted,
 )
-from nekro_core.cli.plugin_kit.own_writes import changes_of_others, keep_files, kept_files
-from nekro_core.cli.plugin_kit.packages import PluginNeeds, get_packages, plugin_needs
-from nekro_core.cli.plugin_kit.report import RIGHTS, abilities_text, printable
-from nekro_core.cli.plugin_kit.sources import FetchedPlugin, PluginSource, fetch
-from nekro_core.cli.plugin_kit.switched_off import switched_off
-from nekro_core.compat.maibot.plugin.preflight import manifest_problems
-from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
-from nekro_core.plugins.host.links import LOCAL_FOLDER
-from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.host.switches import PluginSwitches, read_list
+from nekro_core.plugins.installation.own_writes import changes_of_others, keep_files, kept_files
+from nekro_core.plugins.installation.packages import PluginNeeds, get_packages, plugin_needs
+from nekro_core.plugins.installation.report import RIGHTS, abilities_text, printable
+from nekro_core.plugins.installation.sources import FetchedPlugin, PluginSource, fetch
+from nekro_core.plugins.installation.switched_off import switched_off
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.requirements import PluginRequirement
 from nekro_core.system.errors import NekroError
-from nekro_core.tools.problem import ProblemSeverity
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
+
+
+Preflight = Callable[[Path, Path], Sequence[PluginProblem]]
+"""Returns the problems that loading a plugin would report, as far as its files show them. Gets the
+plugin and the folder of the installed plugins. An error means that the plugin would not be
+loaded."""
+
+
+def no_preflight(plugin: Path, plugins: Path) -> Sequence[PluginProblem]:
+    """Find no problems. This is the `Preflight` of a bot that runs no plugins of other bots."""
+    del plugin, plugins
+    return ()
 
 
 class InstallRefused(NekroError):
@@ -52,13 +63,15 @@ class InstallRefused(NekroError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
-    a line. ``check`` replaces the check in a confined process. All methods block."""
+    a line. ``preflight`` finds problems of plugins that were written for another bot. ``check``
+    replaces the check in a confined process. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
     ask: Callable[[str], bool]
     say: Callable[[str], None]
     settings: PluginSettings = field(default_factory=PluginSettings)
+    preflight: Preflight = no_preflight
     check: Callable[[FetchedPlugin], CheckResult] | None = None
 
     def install(self, source: PluginSource, *, force: bool = False) -> str:
@@ -284,9 +297,7 @@ class Installer:
     def _tell_manifest_problems(self, plugin: Path) -> None:
         """Print the warnings that the bot would log. Raises `InstallRefused` for a plugin that the
         bot would not load."""
-        found = manifest_problems(
-            plugin, self._plugins, strict_host_range=self.settings.strict_host_range
-        )
+        found = self.preflight(plugin, self._plugins)
         errors = [each for each in found if each.severity is ProblemSeverity.ERROR]
         if errors:
             told = "\n".join(map(str, errors))

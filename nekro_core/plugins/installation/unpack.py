@@ -5,7 +5,7 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES, FilesRefused
+from nekro_core.plugins.installation.files import MOST_BYTES, MOST_FILES, FilesRefused
 
 _PIECE = 1 << 20
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
-from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
+from nekro_core.plugins.authoring.pattern_usage import usage_of_pattern
+from nekro_core.plugins.authoring.plugin_key import author_key, module_key
 
 MANIFEST = "_manifest.json"
 _LEFT_OUT = frozenset({"tests", "test", "docs", "__pycache__", ".git", "node_modules", ".venv"})

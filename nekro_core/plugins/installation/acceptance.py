@@ -6,15 +6,33 @@ from pathlib import Path
 
 import anyio
 
-from nekro_core.cli.plugin_kit.check import NOT_CONFINED, make_order, time_limit
-from nekro_core.cli.plugin_kit.check_process import CheckProcess
-from nekro_core.cli.plugin_kit.confined_check import CheckResult
-from nekro_core.cli.plugin_kit.packages import PluginNeeds
-from nekro_core.cli.plugin_kit.sources import FetchedPlugin
-from nekro_core.cli.plugin_kit.surroundings import lend_surroundings
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.check_order import CheckOrder, CheckResult
+from nekro_core.plugins.installation.check_process import CheckProcess
+from nekro_core.plugins.installation.packages import PluginNeeds
+from nekro_core.plugins.installation.sources import FetchedPlugin
+from nekro_core.plugins.installation.surroundings import lend_surroundings
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.system.errors import NekroError
+
+_MARGIN_S = 60.0
+"""Seconds of a check beside the import and the init method of the plugin."""
+
+NOT_CONFINED = (
+    "note: this kernel cannot confine a process (no Landlock), so that Python alone refused what "
+    "the plugin tried; machine code in it was not held back"
+)
+
+
+def make_order(copy: Path, shown: Path, settings: PluginSettings) -> CheckOrder:
+    """The order to check a plugin. ``copy`` is in the throw-away folder, ``shown`` is the path that
+    its author knows."""
+    return CheckOrder(str(copy), str(shown), settings.model_dump_json())
+
+
+def time_limit(settings: PluginSettings) -> float:
+    """How many seconds a check may take, without the fetching of packages."""
+    return settings.import_s + settings.init_s + _MARGIN_S
 
 
 class NotAccepted(NekroError):

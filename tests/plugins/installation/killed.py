@@ -1,7 +1,7 @@
 """Kill a command that changes plugins at each of its file operations, and check what is left.
 
-This is a separate program, because it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A
-step is a file operation for which Python raises an audit event before it happens: a rename, a
+This is a separate program, because it forks: ``python -m tests.plugins.installation.killed
+FOLDER``. A step is a file operation for which Python raises an audit event before it happens: a rename, a
 deletion, a new folder, or a file that is opened for writing.
 """
 
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from loguru import logger
 
-from nekro_core.cli.plugin_kit.confined_check import CheckResult
-from nekro_core.cli.plugin_kit.install import Installer
-from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
-from nekro_core.cli.plugin_kit.sources import parse
 from nekro_core.plugins.host.file_moves import NOTE_NAME, recover_interrupted_move
 from nekro_core.plugins.host.switches import PluginSwitches
+from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.installed import InstallRecords, recover_interrupted
+from nekro_core.plugins.installation.sources import parse
 from nekro_core.plugins.packages import PackageFolder
 
 STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "open")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nekro_core.cli.plugin_kit.files import FilesRefused, copy_files
-from nekro_core.cli.plugin_kit.git import GitFailed, clone
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
-from nekro_core.cli.plugin_kit.unpack import unpack
+from nekro_core.plugins.installation.files import FilesRefused, copy_files
+from nekro_core.plugins.installation.git import GitFailed, clone
+from nekro_core.plugins.installation.inspection import MANIFEST, inspect_plugin
+from nekro_core.plugins.installation.unpack import unpack
 from nekro_core.system.errors import NekroError
 
 Kind = Literal["folder", "file", "zip", "git"]

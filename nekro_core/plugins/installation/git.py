@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES
+from nekro_core.plugins.installation.files import MOST_BYTES, MOST_FILES
 from nekro_core.system.errors import NekroError
 
 GIT_S = 300.0
