@@ -16,9 +16,10 @@ from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
 from nekro_core.plugins.host.listing import UnknownPlugin
 from nekro_core.plugins.host.switches import read_list, switch_plugin
+from nekro_core.plugins.installation.bot_follower import InstallRefused
 from nekro_core.plugins.installation.files import FilesRefused
 from nekro_core.plugins.installation.inspection import inspect_plugin
-from nekro_core.plugins.installation.install import Installer, InstallRefused
+from nekro_core.plugins.installation.install import Installer
 from nekro_core.plugins.installation.installed import (
     InstallRecords,
     lying_plugins,

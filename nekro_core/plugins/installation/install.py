@@ -8,9 +8,9 @@ replaced. The switch is in the file of plugin switches, which a running bot read
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -21,8 +21,16 @@ from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.installation.acceptance import NotAccepted, accept, check_with
+from nekro_core.plugins.installation.bot_follower import (
+    BotFollower,
+    InstallRefused,
+    InstallStage,
+    Preflight,
+    ignore_stage,
+    no_preflight,
+)
 from nekro_core.plugins.installation.check_order import CheckResult
-from nekro_core.plugins.installation.files import FilesRefused, changes, digests
+from nekro_core.plugins.installation.files import FilesRefused, changes, copy_files, digests
 from nekro_core.plugins.installation.inspection import PluginInspection, inspect_plugin
 from nekro_core.plugins.installation.installed import (
     InstalledPlugin,
@@ -32,39 +40,27 @@ from nekro_core.plugins.installation.installed import (
 )
 from nekro_core.plugins.installation.own_writes import changes_of_others, keep_files, kept_files
 from nekro_core.plugins.installation.packages import PluginNeeds, get_packages, plugin_needs
+from nekro_core.plugins.installation.proposal import PluginProposal, digest_of, needed_packages
 from nekro_core.plugins.installation.report import RIGHTS, abilities_text, printable
 from nekro_core.plugins.installation.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.plugins.installation.switched_off import switched_off
+from nekro_core.plugins.installation.versions import OldVersion, OldVersions
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.requirements import PluginRequirement
-from nekro_core.system.errors import NekroError
-from nekro_core.tools.problem import PluginProblem, ProblemSeverity
+from nekro_core.system.thread_cancellation import stop_if_cancelled
+from nekro_core.tools.problem import ProblemSeverity
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
-
-
-Preflight = Callable[[Path, Path], Sequence[PluginProblem]]
-"""Returns the problems that loading a plugin would report, as far as its files show them. Gets the
-plugin and the folder of the installed plugins. An error means that the plugin would not be
-loaded."""
-
-
-def no_preflight(plugin: Path, plugins: Path) -> Sequence[PluginProblem]:
-    """Find no problems. This is the `Preflight` of a bot that runs no plugins of other bots."""
-    del plugin, plugins
-    return ()
-
-
-class InstallRefused(NekroError):
-    """The change was refused, and no plugin was changed. The text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
     a line. ``preflight`` finds problems of plugins that were written for another bot. ``check``
-    replaces the check in a confined process. All methods block."""
+    replaces the check in a confined process. ``follower`` is the bot of this process; None if the
+    bot is another process, which reads the file of switches. ``reach`` is called at the beginning
+    of each stage. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
@@ -73,13 +69,35 @@ class Installer:
     settings: PluginSettings = field(default_factory=PluginSettings)
     preflight: Preflight = no_preflight
     check: Callable[[FetchedPlugin], CheckResult] | None = None
+    follower: BotFollower | None = None
+    reach: Callable[[InstallStage], None] = ignore_stage
 
-    def install(self, source: PluginSource, *, force: bool = False) -> str:
+    def propose(self, source: PluginSource, *, check: bool = False) -> PluginProposal:
+        """Fetch a plugin and say what it is and what it may do, without installing it. With
+        ``check``, also load it in a confined process, with the packages that it needs.
+
+        Raises `SourceRefused`, `FilesRefused`, `InvalidRequirements` and `PackagesRefused`.
+        """
+        with self._staging() as staging:
+            self.reach(InstallStage.FETCH)
+            fetched = fetch(source, staging)
+            found = self._proposal(source, fetched)
+            if not check or any(each.severity is ProblemSeverity.ERROR for each in found.problems):
+                return found
+            self.reach(InstallStage.CHECK)
+            needs = plugin_needs(fetched.path, found.item)
+            run = self.check or (
+                lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir, needs)
+            )
+            return replace(found, check=run(fetched))
+
+    def install(self, source: PluginSource, *, force: bool = False, expected: str = "") -> str:
         """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
         operator said no.
 
         The plugin is checked first, as `nekro plugin check` does. Without ``force``, one that
-        cannot be loaded is refused.
+        cannot be loaded is refused. ``expected`` is the `PluginProposal.digest` that the operator
+        was shown; other files are refused. Empty accepts any.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
@@ -88,6 +106,7 @@ class Installer:
         if (here := self._in_place(source)) is not None:
             return self._adopt(source, here, force=force)
         with self._staging() as staging:
+            self.reach(InstallStage.FETCH)
             fetched = fetch(source, staging)
             place, item = self._place_of(fetched)
             looked = inspect_plugin(fetched.path)
@@ -101,77 +120,207 @@ class Installer:
                     "there: remove it first, or give its path to adopt it unchanged"
                 )
             self._refuse_twin(looked, item)
-            needs = plugin_needs(fetched.path, item)
-            self._tell(source, fetched, looked, needs)
+            found = self._proposal(source, fetched)
+            _refuse_other(found, expected)
+            self._tell(found)
             if not self.ask("Install it?"):
                 return ""
+            needs = plugin_needs(fetched.path, item)
             self._get_checked(item, needs, fetched, force=force)
             record = _record(source, fetched, place, looked)
-            with self._moving(item, looked.key, place, staging, record):
-                self._move(fetched.path, place, _aside(staging))
-                self._records.put(item, record)
+            self._exchange(item, looked.key, fetched.path, place, staging, record, force=force)
         self._follow(item, looked.key)
         return item
 
-    def update(self, name: str, *, force: bool = False) -> str:
-        """Fetch a plugin again from its source and install it. Returns its item name, or an empty
-        text if nothing changed.
+    def update(
+        self,
+        name: str,
+        *,
+        force: bool = False,
+        expected: str = "",
+        source: PluginSource | None = None,
+    ) -> str:
+        """Fetch a plugin again and install it. Returns its item name, or an empty text if nothing
+        changed.
 
-        What the plugin wrote into its folder is kept. Without ``force``, this is refused if other
-        files were changed here, or if the plugin cannot be loaded. Raises the same errors as
-        `install`.
+        ``source`` is where the new version is; None for where the plugin came from. What the plugin
+        wrote into its folder is kept. Without ``force``, this is refused if other files were
+        changed here, or if the plugin cannot be loaded. The old version is kept, see `roll_back`.
+        Raises the same errors as `install`.
         """
         self._finish()
         item, record = self._find(name)
+        source = source or record.source
         place = self._plugins / record.path
         mine = self._records.changed_since(item)
         with self._staging() as staging:
-            fetched = fetch(record.source, staging)
+            self.reach(InstallStage.FETCH)
+            fetched = fetch(source, staging)
             if self._place_of(fetched)[0] != place:
                 raise InstallRefused(
-                    f"{record.source} now has the plugin {fetched.name}, no longer {item}"
+                    f"{source} now has the plugin {fetched.name}, no longer {item}"
                 )
-            different = changes(record.files, _as_placed(fetched, place))
-            kept = self._kept(record, place, fetched)
-            lost = [line for line in mine if line.partition(" ")[2] not in kept]
-            lost = [line for line in lost if changes_of_others([line]) or line in different]
-            if lost and not force:
+            found = self._proposal(source, fetched)
+            _refuse_other(found, expected)
+            if found.lost and not force:
                 raise InstallRefused(
-                    f"{item} was changed here ({', '.join(lost[:5])}): --force overwrites the "
-                    "changes"
+                    f"{item} was changed here ({', '.join(found.lost[:5])}): --force overwrites "
+                    "the changes"
                 )
-            if not different and not (mine and force):
+            if not found.changes and not (mine and force):
                 self._say(f"{item} is as it is there")
                 return ""
-            looked, before = inspect_plugin(fetched.path), inspect_plugin(place)
-            needs = plugin_needs(fetched.path, item)
-            self._tell(record.source, fetched, looked, needs)
-            self._say(f"  against {before.version or 'what is here'}: {', '.join(different[:20])}")
-            known = {ability.text for ability in before.abilities}
-            for ability in looked.abilities:
-                if ability.text not in known:
-                    self._say(f"  NEW: {ability.text}, at {ability.where}")
+            self._tell(found)
             if not self.ask("Update it?"):
                 return ""
+            needs = plugin_needs(fetched.path, item)
             self._get_checked(item, needs, fetched, force=force)
-            fresh = _record(record.source, fetched, place, looked)
-            with (
-                self._moving(item, looked.key, place, staging, fresh),
-                switched_off(self.data_dir, item, looked.key),
-            ):
-                keep_files(place, fetched.path, kept)
-                self._move(fetched.path, place, _aside(staging))
-                self._records.put(item, fresh)
+            key = found.looked.key
+            fresh = _record(source, fetched, place, found.looked)
+            kept = self._kept(record, place, fetched)
+            self._exchange(item, key, fetched.path, place, staging, fresh, kept=kept, force=force)
         return item
+
+    def versions(self, name: str) -> tuple[OldVersion, ...]:
+        """The versions of an installed plugin that `roll_back` can go back to, the newest first.
+        Raises `InstallRefused` for an unknown plugin."""
+        item, _ = self._find(name)
+        return self._versions.of(item)
+
+    def roll_back(self, name: str, number: int | None = None) -> str:
+        """Replace a plugin by an old version of it: the one with this number, else the newest.
+        Returns its item name, or an empty text if the operator said no.
+
+        What the plugin wrote into its folder is kept. The version that is replaced becomes an old
+        version. Raises `InstallRefused` and `PackagesRefused`; after an error, nothing has changed.
+        """
+        self._finish()
+        item, record = self._find(name)
+        every = self._versions.of(item)
+        old = next((each for each in every if number in (None, each.number)), None)
+        if old is None:
+            known = ", ".join(f"{each.number} ({each.record.version})" for each in every)
+            raise InstallRefused(
+                f"there is no old version {number or ''} of {item}; there are {known}"
+                if every
+                else f"there is no old version of {item}: one is kept at each update"
+            )
+        place = self._plugins / record.path
+        with self._staging() as staging:
+            ready = staging / place.name
+            _copy(old.files, ready)
+            if not self.ask(f"Go back from {record.version} to {old.record.version}?"):
+                return ""
+            kept = kept_files(record.files, self._here(place), old.record.files)
+            needs = plugin_needs(ready, item)
+            if [str(each.requirement) for each in needs.every] != [*self.shelf.needs.get(item, ())]:
+                self.reach(InstallStage.PACKAGES)
+                self._get(item, needs)
+            fresh = msgspec.structs.replace(old.record, at=time.time(), path=record.path)
+            self._exchange(item, fresh.key, ready, place, staging, fresh, kept=kept, force=True)
+        return item
+
+    def _proposal(self, source: PluginSource, fetched: FetchedPlugin) -> PluginProposal:
+        place, item = self._place_of(fetched)
+        looked = inspect_plugin(fetched.path)
+        needs = plugin_needs(fetched.path, item)
+        files = _as_placed(fetched, place)
+        made = PluginProposal(
+            item=item,
+            source=source,
+            commit=fetched.commit,
+            digest=digest_of(files),
+            looked=looked,
+            packages=needed_packages(
+                needs,
+                {str(each.requirement): self.shelf.has(each.requirement) for each in needs.every},
+            ),
+            notes=tuple(needs.offers()),
+            problems=tuple(self.preflight(fetched.path, self._plugins)),
+            files=len(files),
+        )
+        record = self._records.all().get(item)
+        if record is None:
+            return made
+        different = changes(record.files, files)
+        kept = self._kept(record, place, fetched)
+        lost = [
+            line
+            for line in self._records.changed_since(item)
+            if line.partition(" ")[2] not in kept
+            and (changes_of_others([line]) or line in different)
+        ]
+        before = inspect_plugin(place) if place.exists() else PluginInspection()
+        known = {ability.text for ability in before.abilities}
+        return replace(
+            made,
+            installed=before.version or "what is here",
+            changes=tuple(different),
+            new_abilities=tuple(each for each in looked.abilities if each.text not in known),
+            lost=tuple(lost),
+        )
+
+    def _exchange(
+        self,
+        item: str,
+        key: str,
+        ready: Path,
+        place: Path,
+        staging: Path,
+        record: InstalledPlugin,
+        *,
+        kept: list[str] | None = None,
+        force: bool,
+    ) -> None:
+        """Put the files of a plugin in place, and load it. If it was there, the old files become an
+        old version. If the bot of this process cannot load it, the old files are put back, unless
+        ``force`` is set. Nothing of this can be cancelled."""
+        before = self._records.all().get(item)
+        aside = self._versions.make_place(item, before) if before else staging / "replaced"
+        with self._moving(item, key, place, aside, record):
+            self.reach(InstallStage.REPLACE)
+            with self._quiet(item, key) as resumed:
+                keep_files(place, ready, kept or [])
+                self._move(ready, place, aside)
+            if resumed.problem and not force:
+                with self._quiet(item, key):
+                    place.rename(staging / "refused")
+                    if aside.exists():
+                        aside.rename(place)
+                self._versions.trim(item)
+                raise InstallRefused(
+                    f"{item} could not be loaded, so it is as it was before: {resumed.problem}"
+                )
+            self._records.put(item, record)
+        self._versions.trim(item)
+
+    @contextmanager
+    def _quiet(self, item: str, key: str) -> Iterator["_Resumed"]:
+        """End a plugin for a ``with`` block, and load it afterwards."""
+        resumed = _Resumed()
+        if self.follower is None:
+            with switched_off(self.data_dir, item, key):
+                yield resumed
+            return
+        self.follower.suspend(item)
+        try:
+            yield resumed
+        finally:
+            self.reach(InstallStage.LOAD)
+            resumed.problem = self.follower.resume(item)
 
     def _kept(self, record: InstalledPlugin, place: Path, fetched: FetchedPlugin) -> list[str]:
         """The data files of an installed plugin that an update keeps."""
         if not place.is_dir() or not fetched.path.is_dir():
             return []
+        return kept_files(record.files, self._here(place), digests(fetched.path))
+
+    def _here(self, place: Path) -> dict[str, str]:
+        """The digests of an installed plugin's files; empty if it is no folder."""
         try:
-            return kept_files(record.files, digests(place), digests(fetched.path))
+            return digests(place) if place.is_dir() else {}
         except FilesRefused:  # a link, which `changed_since` reports
-            return []
+            return {}
 
     def remove(self, name: str, *, data: bool = False) -> str:
         """Remove a plugin's files. With ``data``, its data folder and configuration are removed
@@ -185,13 +334,14 @@ class Installer:
         record = self._records.all().get(item)
         with (
             self._staging() as staging,
-            self._moving(item, key, place, staging, record, loses=own),
-            switched_off(self.data_dir, item, key),
+            self._moving(item, key, place, staging / "replaced", record, loses=own),
+            self._quiet(item, key),
         ):
-            place.rename(_aside(staging))
+            place.rename(staging / "replaced")
             if own is not None:
                 delete(own)
             self._records.put(item, None)
+        self._versions.forget(item)
         try:
             self.shelf.forget(item)
         except PackagesRefused as error:
@@ -217,6 +367,10 @@ class Installer:
     @property
     def _plugins(self) -> Path:
         return self.data_dir / LOCAL_FOLDER
+
+    @property
+    def _versions(self) -> OldVersions:
+        return OldVersions(self.data_dir)
 
     @property
     def _records(self) -> InstallRecords:
@@ -246,12 +400,12 @@ class Installer:
         looked = inspect_plugin(place)
         needs = plugin_needs(place, item)
         found = FetchedPlugin(place, place.stem)
-        self._tell(source, found, looked, needs)
+        self._tell(self._proposal(source, found))
         if not self.ask("Take it over?"):
             return ""
         self._get_checked(item, needs, found, force=force)
         self._records.put(item, _record(source, found, place, looked))
-        with switched_off(self.data_dir, item, looked.key):
+        with self._quiet(item, looked.key):
             pass
         return item
 
@@ -271,39 +425,32 @@ class Installer:
         if looked.key and twins:
             raise InstallRefused(f"{twins[0]} has the key {looked.key} already: remove it first")
 
-    def _tell(
-        self,
-        source: PluginSource,
-        fetched: FetchedPlugin,
-        looked: PluginInspection,
-        needs: PluginNeeds,
-    ) -> None:
-        files = digests(fetched.path)
-        commit = f", commit {fetched.commit[:12]}" if fetched.commit else ""
-        self._say(f"{looked.key or fetched.name} {looked.version}: {looked.name}".rstrip(": "))
-        self._say(f"  from {source}{commit}; {len(files)} files")
+    def _tell(self, found: PluginProposal) -> None:
+        """Print what a plugin is and what it may do. Raises `InstallRefused` for a plugin that the
+        bot would not load."""
+        looked, name = found.looked, found.item.partition("/")[2]
+        commit = f", commit {found.commit[:12]}" if found.commit else ""
+        self._say(f"{looked.key or name} {looked.version}: {looked.name}".rstrip(": "))
+        self._say(f"  from {found.source}{commit}; {found.files} files")
         for line in abilities_text(looked):
             self._say(line)
-        self._tell_manifest_problems(fetched.path)
-        if needs.declared:
-            missing = [need for need in needs.declared if not self.shelf.has(need.requirement)]
-            wanted = ", ".join(str(need.requirement) for need in needs.declared)
-            here = " (all there)" if not missing else ""
-            self._say(f"  needs packages: {wanted}{here}")
-        for line in needs.offers():
-            self._say(f"  {line}")
-        self._say(RIGHTS)
-
-    def _tell_manifest_problems(self, plugin: Path) -> None:
-        """Print the warnings that the bot would log. Raises `InstallRefused` for a plugin that the
-        bot would not load."""
-        found = self.preflight(plugin, self._plugins)
-        errors = [each for each in found if each.severity is ProblemSeverity.ERROR]
+        errors = [each for each in found.problems if each.severity is ProblemSeverity.ERROR]
         if errors:
             told = "\n".join(map(str, errors))
             raise InstallRefused(f"a bot could not load it:\n{told}")
-        for each in found:
+        for each in found.problems:
             self._say(f"  {each.severity.value}: {each}")
+        if named := [each for each in found.packages if each.named]:
+            wanted = ", ".join(each.requirement for each in named)
+            here = " (all there)" if all(each.there for each in named) else ""
+            self._say(f"  needs packages: {wanted}{here}")
+        for line in found.notes:
+            self._say(f"  {line}")
+        self._say(RIGHTS)
+        if found.changes:
+            self._say(f"  against {found.installed}: {', '.join(found.changes[:20])}")
+        for ability in found.new_abilities:
+            self._say(f"  NEW: {ability.text}, at {ability.where}")
 
     def _get_checked(
         self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool
@@ -315,9 +462,10 @@ class Installer:
         check = self.check or (
             lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir)
         )
+        self.reach(InstallStage.PACKAGES)
         try:
             accept(
-                lambda: check(fetched),
+                lambda: self._checked(check, fetched),
                 item,
                 needs,
                 get=lambda wanted: self._get(item, wanted),
@@ -327,6 +475,13 @@ class Installer:
         except NotAccepted as error:
             self._get(item, PluginNeeds(tuple(before)))
             raise InstallRefused(str(error)) from None
+
+    def _checked(
+        self, check: Callable[[FetchedPlugin], CheckResult], fetched: FetchedPlugin
+    ) -> CheckResult:
+        self.reach(InstallStage.CHECK)
+        stop_if_cancelled()
+        return check(fetched)
 
     def _get(self, item: str, needs: PluginNeeds) -> None:
         gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
@@ -349,7 +504,7 @@ class Installer:
         item: str,
         key: str,
         place: Path,
-        staging: Path,
+        aside: Path,
         record: InstalledPlugin | None,
         *,
         loses: Path | None = None,
@@ -360,7 +515,7 @@ class Installer:
             item=item,
             key=key,
             place=place.relative_to(self.data_dir).as_posix(),
-            aside=_aside(staging).relative_to(self.data_dir).as_posix(),
+            aside=aside.relative_to(self.data_dir).as_posix(),
             replaces=place.exists(),
             wanted=PluginSwitches(self.data_dir).wanted(item),
             record=msgspec.Raw(msgspec.json.encode(record)),
@@ -415,10 +570,25 @@ class Installer:
         )
 
 
-def _aside(staging: Path) -> Path:
-    """Return the path where the old files are stored during the move. They are deleted with the
-    staging folder."""
-    return staging / "replaced"
+@dataclass(slots=True)
+class _Resumed:
+    """Why a plugin could not be loaded again; empty if it could."""
+
+    problem: str = ""
+
+
+def _refuse_other(found: PluginProposal, expected: str) -> None:
+    if expected and found.digest != expected:
+        raise InstallRefused(
+            f"{found.source} has other files now than those that were shown: look at it again"
+        )
+
+
+def _copy(files: Path, target: Path) -> None:
+    if files.is_file():
+        shutil.copyfile(files, target)
+    else:
+        copy_files(files, target)
 
 
 def _record(

@@ -13,7 +13,8 @@ from nekro_core.compat.maibot.plugin.manifest import read_manifest
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.settings import PluginSettings
-from nekro_core.plugins.installation.install import Installer, InstallRefused
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.plugins.installation.install import Installer
 from nekro_core.plugins.installation.sources import parse
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.testing import Bot

@@ -1,8 +1,8 @@
 """Kill a command that changes plugins at each of its file operations, and check what is left.
 
 This is a separate program, because it forks: ``python -m tests.plugins.installation.killed
-FOLDER``. A step is a file operation for which Python raises an audit event before it happens: a rename, a
-deletion, a new folder, or a file that is opened for writing.
+FOLDER``. A step is a file operation for which Python raises an audit event before it happens: a
+rename, a deletion, a new folder, or a file that is opened for writing.
 """
 
 import os

@@ -13,9 +13,10 @@ import pytest
 
 from nekro_core.plugins.host.file_moves import NOTE_NAME, PluginMove, move_files
 from nekro_core.plugins.host.switches import read_list
+from nekro_core.plugins.installation.bot_follower import InstallRefused
 from nekro_core.plugins.installation.files import FilesRefused
 from nekro_core.plugins.installation.inspection import inspect_plugin
-from nekro_core.plugins.installation.install import Installer, InstallRefused
+from nekro_core.plugins.installation.install import Installer
 from nekro_core.plugins.installation.installed import InstallRecords
 from nekro_core.plugins.installation.own_writes import changes_of_others
 from nekro_core.plugins.installation.sources import SourceRefused, parse

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.cli.plugin_kit.check import check
-from nekro_core.plugins.installation.install import Installer, InstallRefused
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.plugins.installation.install import Installer
 from nekro_core.plugins.installation.packages import plugin_needs
 from nekro_core.plugins.installation.sources import parse
 from nekro_core.plugins.packages import PackageFolder
