@@ -2,6 +2,7 @@
 services that they use."""
 
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
 from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.host.kinds import LegacySupport
@@ -222,6 +224,7 @@ async def _open_services(
             models=models,
             vectors=vectors,
             tasks=tasks,
+            uses=PluginUses(clock=time.monotonic, wall=wall),
         )
 
 
