@@ -13,7 +13,13 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.configuration.native import configuration_of
 from nekro_core.plugins.forms.configuration import FormRefused, PluginConfiguration
 from nekro_core.plugins.forms.fields import FormField, field_at, place_text
-from nekro_core.plugins.forms.secrets import Place, hidden_secrets, with_secrets, without_secrets
+from nekro_core.plugins.forms.secrets import (
+    Place,
+    hidden_secrets,
+    secrets_of,
+    with_secrets,
+    without_secrets,
+)
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.system.errors import NekroError
 
@@ -66,12 +72,21 @@ class ConfigurationForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationChange:
-    """What a form has changed. ``reloaded`` is whether the plugin was loaded again."""
+    """What a form has changed.
+
+    Attributes:
+        plugin: The plugin's key.
+        revision: Identifies the new content of the file.
+        changes: The changed values.
+        reloaded: Whether the plugin was loaded again.
+        undo: The values that take the change back, without secrets; None if a secret was changed.
+    """
 
     plugin: str
     revision: str
     changes: tuple[FieldChange, ...]
     reloaded: bool = False
+    undo: Mapping[str, Any] | None = None
 
 
 class PluginConfigurations:
@@ -139,7 +154,11 @@ class PluginConfigurations:
             revision = _revision(own.path)
             self._remember(loaded.key, revision, new)
         return ConfigurationChange(
-            plugin=loaded.key, revision=revision, changes=changes, reloaded=reload
+            plugin=loaded.key,
+            revision=revision,
+            changes=changes,
+            reloaded=reload,
+            undo=_undo(fields, before, new),
         )
 
     def _found(self, plugin: str) -> tuple[NekroPlugin, PluginConfiguration]:
@@ -176,6 +195,16 @@ class PluginConfigurations:
         self._seen[key, revision] = deepcopy({**values})
         while len(self._seen) > _REMEMBERED:
             del self._seen[next(iter(self._seen))]
+
+
+def _undo(
+    fields: tuple[FormField, ...], before: Mapping[str, Any], new: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    back = {name: value for name, value in before.items() if new.get(name) != value}
+    kept = dict(secrets_of(fields, new))
+    if any(kept.get(place) != secret for place, secret in secrets_of(fields, back)):
+        return None
+    return hidden_secrets(fields, back)
 
 
 def _read(own: PluginConfiguration) -> dict[str, Any]:

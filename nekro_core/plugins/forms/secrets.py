@@ -81,7 +81,7 @@ def _restored(
             if own is None or own.kind is not FieldKind.SECRET:
                 problems[place_text(place)] = "a secret cannot be copied into a field that shows it"
                 return None
-            known = dict(_secrets(fields, values, ()))
+            known = dict(secrets_of(fields, values))
             if name not in known:
                 problems[place_text(place)] = f"there is no secret at {name}: enter it again"
                 return None
@@ -99,8 +99,10 @@ def _restored(
     return value
 
 
-def _secrets(fields: tuple[FormField, ...], value: Any, place: Place) -> Iterator[tuple[str, Any]]:
-    """The secrets in a value of the form, by place."""
+def secrets_of(
+    fields: tuple[FormField, ...], value: Any, place: Place = ()
+) -> Iterator[tuple[str, Any]]:
+    """Yield each secret in a value of the form, with its place as text."""
     own = field_at(fields, place) if place else None
     if own is not None and own.kind is FieldKind.SECRET:
         yield place_text(place), value
@@ -108,7 +110,7 @@ def _secrets(fields: tuple[FormField, ...], value: Any, place: Place) -> Iterato
     match value:
         case Mapping():
             for name, inner in value.items():
-                yield from _secrets(fields, inner, (*place, str(name)))
+                yield from secrets_of(fields, inner, (*place, str(name)))
         case list() | tuple():
             for number, inner in enumerate(value):
-                yield from _secrets(fields, inner, (*place, number))
+                yield from secrets_of(fields, inner, (*place, number))
