@@ -1,4 +1,4 @@
-"""The process in which a plugin is checked: ``python -m nekro_core.cli.plugin_kit.confined_check``.
+"""The process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
 
 Before it imports anything of the bot, it gives up the right to change files outside of the
 throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts it.
@@ -14,8 +14,10 @@ from nekro_core.system.confinement.child import die_with_parent
 from nekro_core.system.confinement.landlock import WRITE_FILE, WRITE_RIGHTS, take_rights
 
 
-def main(folder: Path) -> None:
-    """Read an order from standard input, carry it out, and write the result into ``folder``."""
+def check_here(place: str) -> None:
+    """Read an order from standard input, carry it out, and write the result into the folder
+    ``place``."""
+    folder = Path(place)
     die_with_parent()
     sys.dont_write_bytecode = True  # else each library that a plugin imports would be an attempt
     confined = take_rights(
@@ -33,7 +35,3 @@ def main(folder: Path) -> None:
     order = msgspec.json.decode(line, type=CheckOrder)
     result = carry_out(order, folder, confined=confined)
     (folder / RESULT).write_bytes(msgspec.json.encode(result))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -8,8 +8,9 @@ import msgspec
 
 from nekro_core.plugins.installation.attempts import Attempt
 
-PROGRAM = "nekro_core.cli.plugin_kit.confined_check"
-"""The program of the process. It builds a whole bot, so it is on a higher floor than this room."""
+PROGRAM = ("nekro_core", "confined-check")
+"""The module and the first argument of the process; see `nekro_core.__main__`. It builds a whole
+bot, so its code is on a higher floor than this room."""
 RESULT = "result.json"
 DATA = "run/data"
 """Below the throw-away folder: the data folder of the check's bot. ``run`` is the working folder,

@@ -48,7 +48,7 @@ class CheckProcess:
             folder = _laid_out(name)
             with (folder / _OUTPUT).open("wb") as output:
                 process = await anyio.open_process(
-                    [sys.executable, "-m", PROGRAM, name],
+                    [sys.executable, "-m", *PROGRAM, name],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
