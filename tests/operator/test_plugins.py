@@ -209,6 +209,43 @@ async def test_an_update_and_a_switch_are_undone_from_the_audit_log(
     assert json.loads(newest.new)["version"] == "1"
 
 
+SLOW = '''
+import anyio
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "ponder", "Thinks for a while.")
+async def ponder(_ctx: AgentCtx) -> str:
+    """Think."""
+    (plugin.get_plugin_data_dir() / "pondering").touch()
+    await anyio.sleep(2)
+    return "{words}"
+'''
+
+
+async def test_a_turn_that_runs_during_an_update_ends_with_its_functions(
+    bot: Bot, operator: Operator, cup: Path
+) -> None:
+    write(cup, more=SLOW.replace("{words}", "as 1"))
+    await operator.plugins.install(OTTO, source=SecretStr(str(cup)))
+    mark = bot.app.plugins.services.data_dir / "plugin_data" / "ann.cup" / "pondering"
+    answers: list[str] = []
+    chat = bot.chat()
+
+    async def talk() -> None:
+        code = 'first = ponder()\nsend_channel_message(first + ", then " + shake("it"))'
+        answers.extend(await chat.ask("think", code=code))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(talk)
+        with anyio.fail_after(60):
+            while not mark.exists():
+                await anyio.sleep(0.02)
+        write(cup, version="2", more=SLOW.replace("{words}", "as 2"))
+        done = await operator.plugins.update(OTTO, plugin="ann.cup", force=True)
+        assert done.result.version == "2"
+    assert answers == ["as 1, then ann: it"]
+    assert await chat.ask("again", code="send_channel_message(ponder())") == ["as 2"]
+
+
 async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:
     address = "https://token-abc@127.0.0.1:9/ann/cup.git"
     with pytest.raises(InvalidParameters, match="source: git failed"):

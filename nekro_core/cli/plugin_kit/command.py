@@ -160,6 +160,12 @@ async def _update(options: argparse.Namespace) -> int:
     return await _changing(change, "is updated")
 
 
+async def _rollback(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    change = partial(installer.roll_back, options.name, options.to)
+    return await _changing(change, "is the old version again")
+
+
 async def _remove(options: argparse.Namespace) -> int:
     installer = _installer(options)
     return await _changing(partial(installer.remove, options.name, data=options.data), "is removed")
@@ -175,6 +181,7 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "off": _switching(wanted=False),
     "on": _switching(wanted=True),
     "remove": _remove,
+    "rollback": _rollback,
     "run": _run,
     "update": _update,
 }

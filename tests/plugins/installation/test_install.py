@@ -221,13 +221,15 @@ def test_a_plugin_is_installed_from_git(operator: Operator, cup: Path, data: Pat
 
 
 def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
-    """SIGKILL ends update, remove (with and without data) and install at each file operation."""
+    """SIGKILL ends update, rollback, remove (with and without data) and install at each file
+    operation."""
     command = [sys.executable, "-m", "tests.plugins.installation.killed", str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [(line[0], line[2]) for line in lines] == [
         ("update", "old>new"),
+        ("rollback", "new>old"),
         ("remove", "old>gone"),
         ("erase", "old>gone"),
         ("install", "gone>new"),
