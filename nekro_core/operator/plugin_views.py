@@ -40,7 +40,7 @@ class PluginView:
         source: Where it was installed from; empty if it was put into the folder by hand.
         commit: Git's id of the installed commit.
         installed: When, in seconds since 1970; 0 if not known.
-        changed: The files that somebody changed since, one line each.
+        changed: The files that somebody changed since, one line each. Empty in a list.
         tools: The names of its tools.
         problems: What is wrong with it.
         versions: The old versions that can be restored.

@@ -392,7 +392,8 @@ class Plugins(Area):
         info = self._info(plugin)
         uses = self._services.uses
         errors, last = self._errors(info.key)
-        spent = await self._services.model_usage(since, info.key)
+        # A request outside of a call is stored under the item.
+        spent = [await self._services.model_usage(since, each) for each in {info.key, info.item}]
         return PluginUseView(
             plugin=info.key,
             tools=tuple(
@@ -407,10 +408,10 @@ class Plugins(Area):
             ),
             errors=errors,
             last_error=last,
-            model_requests=spent.steps,
-            prompt_tokens=spent.prompt_tokens,
-            completion_tokens=spent.completion_tokens,
-            cost=spent.cost,
+            model_requests=sum(each.steps for each in spent),
+            prompt_tokens=sum(each.prompt_tokens for each in spent),
+            completion_tokens=sum(each.completion_tokens for each in spent),
+            cost=sum(each.cost for each in spent),
         )
 
     async def _switched(

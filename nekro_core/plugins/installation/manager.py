@@ -7,7 +7,7 @@ that got its tools before that goes on with the old plugin's code, or its call f
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -68,7 +68,7 @@ class ManagedPlugin:
             by hand.
         installed: When, in seconds since 1970; 0 if not known.
         commit: Git's id of the installed commit; empty for other sources.
-        changed: The files that somebody changed since, one line each.
+        changed: The files that somebody changed since, one line each. Empty in a list.
         versions: The old versions that can be restored, the newest first.
     """
 
@@ -125,7 +125,8 @@ class PluginManager:
         self._changes = anyio.Lock()
 
     async def plugins(self) -> tuple[ManagedPlugin, ...]:
-        """List all plugins, the built-in ones included."""
+        """List all plugins, the built-in ones included. Whether their files were changed is left
+        out, because all of them would have to be read; `one` has it."""
         infos = self._registry.plugins()
         return await anyio.to_thread.run_sync(partial(self._listed, infos))
 
@@ -133,7 +134,10 @@ class PluginManager:
         """Get one plugin by key or item. Raises `UnknownPlugin`."""
         info = self.info(plugin)
         (found,) = await anyio.to_thread.run_sync(partial(self._listed, (info,)))
-        return found
+        changed = await anyio.to_thread.run_sync(
+            InstallRecords(self._data_dir).changed_since, info.item
+        )
+        return replace(found, changed=tuple(changes_of_others(changed)))
 
     def info(self, plugin: str) -> PluginInfo:
         """Get the present state of a plugin by key or item. Raises `UnknownPlugin`."""
@@ -268,15 +272,10 @@ class PluginManager:
         )
 
     def _listed(self, infos: tuple[PluginInfo, ...]) -> tuple[ManagedPlugin, ...]:
-        records = InstallRecords(self._data_dir)
-        installed = records.all()
-        return tuple(
-            self._managed(info, installed.get(info.item), records.changed_since) for info in infos
-        )
+        installed = InstallRecords(self._data_dir).all()
+        return tuple(self._managed(info, installed.get(info.item)) for info in infos)
 
-    def _managed(
-        self, info: PluginInfo, record: InstalledPlugin | None, changed: Callable[[str], list[str]]
-    ) -> ManagedPlugin:
+    def _managed(self, info: PluginInfo, record: InstalledPlugin | None) -> ManagedPlugin:
         if record is None:
             return ManagedPlugin(info=info, builtin=info.item.startswith("builtin/"))
         return ManagedPlugin(
@@ -285,7 +284,6 @@ class PluginManager:
             source=str(record.source),
             installed=record.at,
             commit=record.commit,
-            changed=tuple(changes_of_others(changed(info.item))),
             versions=OldVersions(self._data_dir).of(info.item),
         )
 

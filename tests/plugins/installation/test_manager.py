@@ -6,6 +6,7 @@ import threading
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from nekro_core.plugins.installation.check_order import CheckResult
 from nekro_core.plugins.installation.files import FilesRefused
 from nekro_core.plugins.installation.manager import InstallStep, PluginManager
 from nekro_core.plugins.installation.sources import SourceRefused
-from nekro_core.plugins.packages import PackageFolder
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.tools.outcome import ToolReturn
+from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import GROUP, World, plugin_source
 
 pytestmark = pytest.mark.anyio
@@ -339,6 +341,43 @@ async def test_a_plugin_comes_from_git_and_is_updated_from_there(world: World, c
         assert (await manager.update("ann.cup")).changed
         assert (await manager.one("ann.cup")).commit != first.commit
         assert await said(registry, "roll") == ToolReturn("ann: it")
+
+
+@pytest.mark.long
+async def test_packages_come_with_a_plugin_and_go_with_it(
+    world: World, cup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_these(tmp_path / "wheels", monkeypatch)
+    make_wheel(tmp_path / "wheels", "nk_dice", "1.5", source="def throw():\n    return 6\n")
+    write(cup, "shake", more="import nk_dice\nassert nk_dice.throw() == 6\n")
+    (cup / "requirements.txt").write_text("nk-dice>=1\n")
+    shelf = PackageFolder(world.data_dir)
+    world.services = replace(world.services, packages=shelf)
+    with shelf.on_path():
+        async with managed(world, confined=True) as (registry, manager):
+            found = await manager.look(str(cup))
+            (package,) = found.packages
+            assert (package.requirement, package.named, package.there) == (
+                "nk-dice>=1",
+                True,
+                False,
+            )
+            assert found.check
+            assert found.check.loaded, found.check.report
+            assert shelf.held == {}, "looking installed something"
+            steps: list[InstallStep] = []
+            change = await manager.install(str(cup), progress=steps.append)
+            assert "  got nk-dice 1.5" in [each.text for each in steps]
+            assert change.info
+            assert change.info.state is PluginState.LOADED
+            assert await said(registry) == ToolReturn("ann: it")
+            (cup / "requirements.txt").write_text("nk-dice>=2\n")
+            with pytest.raises(PackagesRefused, match="nk-dice>=2"):
+                await manager.update("ann.cup")
+            assert shelf.held == {"nk-dice": "1.5"}
+            assert await said(registry) == ToolReturn("ann: it")
+            await manager.remove("ann.cup", data=True)
+            assert shelf.held == {}
 
 
 @contextmanager
