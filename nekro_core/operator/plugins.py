@@ -155,6 +155,28 @@ class Plugins(Area):
         return Change(result=proposal_view(found), subject=str(found.source))
 
     @action(role=AccessRole.OPERATOR)
+    async def look_at_update(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        check: bool = True,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[ProposalView]:
+        """Fetch a plugin from where it came from and say what an update would bring. Nothing is
+        changed.
+
+        Args:
+            plugin: Its key or item.
+            check: As of `look`.
+        """
+        with _told("plugin"):
+            found = await self._manager.look_at_update(
+                plugin, check=check, progress=_reporting(progress)
+            )
+        return Change(result=proposal_view(found), subject=plugin)
+
+    @action(role=AccessRole.OPERATOR)
     async def install(
         self,
         actor: Actor,  # noqa: ARG002

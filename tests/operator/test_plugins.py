@@ -187,8 +187,13 @@ async def test_an_update_and_a_switch_are_undone_from_the_audit_log(
 ) -> None:
     plugins = operator.plugins
     await plugins.install(OTTO, source=SecretStr(str(cup)))
-    write(cup, version="2")
-    done = await plugins.update(OTTO, plugin="ann.cup")
+    write(cup, version="2", more="import subprocess\n")
+    shown = (await plugins.look_at_update(OTTO, plugin="ann.cup", check=False)).result
+    assert (shown.version, shown.installed, shown.changes) == ("2", "1", ("changed __init__.py",))
+    assert [each.text for each in shown.abilities if each.new] == [
+        "starts programs on this machine (subprocess)"
+    ]
+    done = await plugins.update(OTTO, plugin="ann.cup", expected=shown.digest)
     assert (done.result.version, done.undoable) == ("2", True)
     assert [each.version for each in done.result.versions] == ["1"]
     await operator.audit.undo(OTTO, entry_id=done.entry_id)
@@ -257,6 +262,7 @@ async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:
 
 CALLS: dict[str, dict[str, Any]] = {
     "look": {"source": "x"},
+    "look_at_update": {"plugin": "x"},
     "install": {"source": "x"},
     "update": {"plugin": "x"},
     "roll_back": {"plugin": "x"},

@@ -165,9 +165,8 @@ class PluginConfigurations:
         loaded = self._registry.loaded(plugin)
         own = configuration_of(loaded)
         with loaded.acting():
-            fields = own.fields() if own is not None else ()
-        if own is None or not fields:
-            raise NoConfiguration(f"the plugin {loaded.key} has no configuration")
+            if own is None or not own.has_fields():
+                raise NoConfiguration(f"the plugin {loaded.key} has no configuration")
         return loaded, own
 
     def _item(self, key: str) -> str:

@@ -20,9 +20,7 @@ def configuration_of(plugin: NekroPlugin) -> PluginConfiguration | None:
     """The configuration of a loaded plugin; None if it has none."""
     if plugin.configuration is not None:
         return plugin.configuration
-    if plugin.config_class is ConfigBase or not plugin.config_class.model_fields:
-        return None
-    return NativeConfiguration(plugin)
+    return NativeConfiguration(plugin) if plugin.config_class is not ConfigBase else None
 
 
 class NativeConfiguration:
@@ -35,6 +33,10 @@ class NativeConfiguration:
     def path(self) -> Path:
         """See `PluginConfiguration.path`."""
         return self._plugin.config_path
+
+    def has_fields(self) -> bool:
+        """See `PluginConfiguration.has_fields`."""
+        return bool(self._plugin.config_class.model_fields)
 
     def fields(self) -> tuple[FormField, ...]:
         """See `PluginConfiguration.fields`."""

@@ -25,6 +25,9 @@ class PluginConfiguration(Protocol):
     def path(self) -> Path:
         """The file. It need not exist."""
 
+    def has_fields(self) -> bool:
+        """Whether the form has any field. This is fast, for lists of plugins."""
+
     def fields(self) -> tuple[FormField, ...]:
         """The fields of the form."""
 

@@ -91,6 +91,12 @@ class Installer:
             )
             return replace(found, check=run(fetched))
 
+    def propose_update(self, name: str, *, check: bool = False) -> PluginProposal:
+        """Do the same for a new version of an installed plugin, from where it came from. Raises
+        `InstallRefused` for an unknown plugin."""
+        _, record = self._find(name)
+        return self.propose(record.source, check=check)
+
     def install(self, source: PluginSource, *, force: bool = False, expected: str = "") -> str:
         """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
         operator said no.

@@ -168,6 +168,18 @@ class PluginManager:
 
         return await self._in_thread(work, progress)
 
+    async def look_at_update(
+        self, plugin: str, *, check: bool = True, progress: Progress = _no_progress
+    ) -> PluginProposal:
+        """Do the same for a new version of an installed plugin, from where it came from. Raises
+        `InstallRefused` and `UnknownPlugin` too."""
+        item = self.info(plugin).item
+
+        def work(installer: Installer) -> PluginProposal:
+            return installer.propose_update(item, check=check)
+
+        return await self._in_thread(work, progress)
+
     async def install(
         self,
         source: str,

@@ -35,6 +35,10 @@ class MaiBotConfiguration:
         """See `PluginConfiguration.path`."""
         return self._plugin.folder / configuration.FILE_NAME
 
+    def has_fields(self) -> bool:
+        """See `PluginConfiguration.has_fields`."""
+        return bool(self._plugin.settings) or bool(self.fields())
+
     def fields(self) -> tuple[FormField, ...]:
         """See `PluginConfiguration.fields`."""
         return fields_of_schema(schema_of(self._plugin.instance, self._plugin.settings))
