@@ -2,6 +2,22 @@
 
 import sys
 
-from nekro_core.cli import main
+CONFINED_CHECK = "confined-check"
+"""The first argument of the process in which a plugin is checked. It gives up its rights before it
+imports the bot, so it does not go through the command line."""
 
-sys.exit(main())
+
+def main() -> int:
+    """Run one command, or the check of a plugin, and return the exit status."""
+    if sys.argv[1:2] == [CONFINED_CHECK]:
+        from nekro_core.cli.plugin_kit.confined_check import check_here  # noqa: PLC0415
+
+        check_here(sys.argv[2])
+        return 0
+    from nekro_core.cli import main as run_command  # noqa: PLC0415
+
+    return run_command()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

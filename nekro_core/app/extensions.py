@@ -2,6 +2,7 @@
 services that they use."""
 
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
+from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
@@ -28,10 +30,12 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
 from nekro_core.plugins.authoring.services import Services
+from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.host.kinds import LegacySupport
 from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.plugins.installation.manager import PluginManager
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
 from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
@@ -57,6 +61,7 @@ class Extensions:
     older: NekroAgentServices
     maibot: MaiBotHost
     tasks: TaskRunner
+    manager: PluginManager
 
     @classmethod
     @asynccontextmanager
@@ -164,6 +169,7 @@ class Extensions:
                 older=older,
                 maibot=maibot,
                 tasks=tasks,
+                manager=_manager(plugins, settings, data),
             )
 
 
@@ -218,7 +224,19 @@ async def _open_services(
             models=models,
             vectors=vectors,
             tasks=tasks,
+            uses=PluginUses(clock=time.monotonic, wall=wall),
         )
+
+
+def _manager(plugins: PluginRegistry, settings: Settings, data: Path) -> PluginManager:
+    shelf, bounds = plugins.services.packages, settings.nekro_plugin
+    return PluginManager(
+        plugins,
+        data,
+        shelf if shelf is not None else bounds.shelf(data),
+        bounds,
+        preflight=partial(manifest_problems, strict_host_range=bounds.strict_host_range),
+    )
 
 
 def _older_host(

@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.plugin_services import plugin_services
 from nekro_core.app.settings import Settings
 from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
@@ -16,6 +18,7 @@ from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
+from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -28,6 +31,7 @@ async def open_operator(
     *,
     message_io: MessageIO,
     extensions: Extensions,
+    runtime: AgentRuntime,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -44,6 +48,7 @@ async def open_operator(
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
+            plugins=Plugins(audit, plugin_services(message_io, extensions, runtime)),
         )
         yield operator
 

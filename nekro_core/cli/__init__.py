@@ -143,7 +143,7 @@ def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
     run = actions.add_parser("run", help="talk to it; each saved file is loaded at once")
     run.add_argument("path", help="its file or folder")
     install = actions.add_parser("install", help="install one; says before what it may do")
-    install.add_argument("source", help="a folder, a .py, a .zip or a git address")
+    install.add_argument("source", help="a folder, a .py, a .zip or its address, a git address")
     install.add_argument("--force", action="store_true", help="also one that cannot be loaded here")
     update = actions.add_parser("update", help="install one again from where it came")
     update.add_argument("name", help="its key or item")
@@ -152,8 +152,11 @@ def _add_plugin_actions(plugin: argparse.ArgumentParser) -> None:
         action="store_true",
         help="overwrite what was changed here, also with one that cannot be loaded",
     )
+    rollback = actions.add_parser("rollback", help="go back to the version before the last update")
+    rollback.add_argument("name", help="its key or item")
+    rollback.add_argument("--to", type=int, default=None, metavar="N", help="an older one")
     remove = actions.add_parser("remove", help="remove one, its data only with --data")
     remove.add_argument("name", help="its key or item")
     remove.add_argument("--data", action="store_true", help="its configuration and files too")
-    for asking in (install, update, remove):
+    for asking in (install, update, rollback, remove):
         asking.add_argument("--yes", action="store_true", help="do not ask")

@@ -11,6 +11,7 @@ from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -29,6 +30,7 @@ class Operator:
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
         about: The running version.
+        plugins: The plugins, their configurations and their tools.
     """
 
     jobs: Jobs
@@ -37,6 +39,7 @@ class Operator:
     timers: Timers
     health: Health
     about: About
+    plugins: Plugins
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

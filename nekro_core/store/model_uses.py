@@ -49,9 +49,14 @@ class ModelUseRepository:
         """Return the total usage of a plugin's requests that began at ``since`` or later."""
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
-            "COALESCE(SUM(completion_tokens), 0) AS completion FROM model_uses "
-            "WHERE started >= ? AND plugin = ?",
+            "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0) AS cost, "
+            "COUNT(*) AS requests FROM model_uses WHERE started >= ? AND plugin = ?",
             since,
             plugin,
         )
-        return Usage(prompt_tokens=int(row["prompt"]), completion_tokens=int(row["completion"]))
+        return Usage(
+            steps=int(row["requests"]),
+            prompt_tokens=int(row["prompt"]),
+            completion_tokens=int(row["completion"]),
+            cost=float(row["cost"]),
+        )

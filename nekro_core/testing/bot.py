@@ -14,7 +14,6 @@ import anyio
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
-from nekro_core.compat.nekro_agent.environment import PROVIDED
 from nekro_core.delivery.activity import Activity, Working
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -22,6 +21,7 @@ from nekro_core.plugins.host.links import link_plugin
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.plugins.packages import InvalidRequirements, PackageFolder
+from nekro_core.plugins.packages.nekro_agent_environment import PROVIDED
 from nekro_core.plugins.packages.requirements import plugin_requirements
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.system.errors import NekroError

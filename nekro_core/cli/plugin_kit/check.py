@@ -6,33 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from nekro_core.cli.plugin_kit.check_process import CheckProcess
-from nekro_core.cli.plugin_kit.confined_check import CheckOrder, CheckResult
-from nekro_core.cli.plugin_kit.packages import PluginNeeds, fetch_packages, plugin_needs
-from nekro_core.cli.plugin_kit.report import with_author_paths
-from nekro_core.cli.plugin_kit.surroundings import lend_surroundings
 from nekro_core.plugins.host.links import plugin_name
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.acceptance import NOT_CONFINED, make_order, time_limit
+from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.check_process import CheckProcess
+from nekro_core.plugins.installation.packages import PluginNeeds, fetch_packages, plugin_needs
+from nekro_core.plugins.installation.report import with_author_paths
+from nekro_core.plugins.installation.surroundings import lend_surroundings
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
-
-_MARGIN_S = 60.0
-"""Seconds of a check beside the import and the init method of the plugin."""
-
-NOT_CONFINED = (
-    "note: this kernel cannot confine a process (no Landlock), so that Python alone refused what "
-    "the plugin tried; machine code in it was not held back"
-)
-
-
-def make_order(copy: Path, shown: Path, settings: PluginSettings) -> CheckOrder:
-    """The order to check a plugin. ``copy`` is in the throw-away folder, ``shown`` is the path that
-    its author knows."""
-    return CheckOrder(str(copy), str(shown), settings.model_dump_json())
-
-
-def time_limit(settings: PluginSettings) -> float:
-    """How many seconds a check may take, without the fetching of packages."""
-    return settings.import_s + settings.init_s + _MARGIN_S
 
 
 async def check(

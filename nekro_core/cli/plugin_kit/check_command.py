@@ -5,7 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.check_process import CheckProcess
+from nekro_core.plugins.installation.check_process import CheckProcess
 
 
 async def check_command(options: argparse.Namespace) -> int:

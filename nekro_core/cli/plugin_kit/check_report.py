@@ -16,15 +16,15 @@ from msgspec import structs
 from nekro_core.agent.prompt.functions import tools_text
 from nekro_core.agent.prompt.small_prompt import small_tools
 from nekro_core.chat import ChatKey
-from nekro_core.cli.plugin_kit.attempts import Attempt, AttemptLog
-from nekro_core.cli.plugin_kit.confined_check import DATA, CheckOrder, CheckResult
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.cli.plugin_kit.lint import blocking_calls, tool_advice
-from nekro_core.cli.plugin_kit.report import abilities_text, with_author_paths
 from nekro_core.llm.tokens import estimate_tokens
 from nekro_core.plugins.host.links import LOCAL_FOLDER, link_plugin
 from nekro_core.plugins.host.listing import PluginInfo
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.attempts import Attempt, AttemptLog
+from nekro_core.plugins.installation.check_order import DATA, CheckOrder, CheckResult
+from nekro_core.plugins.installation.inspection import MANIFEST, inspect_plugin
+from nekro_core.plugins.installation.report import abilities_text, with_author_paths
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
 from nekro_core.testing import Bot, PluginNotLoaded

@@ -11,21 +11,23 @@ import anyio.to_thread
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.check_command import check_command
-from nekro_core.cli.plugin_kit.files import FilesRefused
-from nekro_core.cli.plugin_kit.inspection import inspect_plugin
-from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import (
+from nekro_core.cli.plugin_kit.new import write_new
+from nekro_core.compat.maibot.plugin.preflight import manifest_problems
+from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
+from nekro_core.plugins.host.listing import UnknownPlugin
+from nekro_core.plugins.host.switches import read_list, switch_plugin
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.plugins.installation.files import FilesRefused
+from nekro_core.plugins.installation.inspection import inspect_plugin
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.installed import (
     InstallRecords,
     lying_plugins,
     recover_interrupted,
 )
-from nekro_core.cli.plugin_kit.new import write_new
-from nekro_core.cli.plugin_kit.own_writes import changes_of_others
-from nekro_core.cli.plugin_kit.report import printable, state_text, unseen_text
-from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
-from nekro_core.plugins.host.links import LOCAL_FOLDER, NoPlugin
-from nekro_core.plugins.host.listing import UnknownPlugin
-from nekro_core.plugins.host.switches import read_list, switch_plugin
+from nekro_core.plugins.installation.own_writes import changes_of_others
+from nekro_core.plugins.installation.report import printable, state_text, unseen_text
+from nekro_core.plugins.installation.sources import SourceRefused, parse
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
 _MOST_CHANGES = 10
@@ -118,7 +120,15 @@ def _installer(options: argparse.Namespace) -> Installer:
         print(f"{question} [y/N] ", end="", flush=True)
         return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
-    return Installer(data_dir=data, shelf=shelf, ask=ask, say=print, settings=settings.nekro_plugin)
+    strict = settings.nekro_plugin.strict_host_range
+    return Installer(
+        data_dir=data,
+        shelf=shelf,
+        ask=ask,
+        say=print,
+        settings=settings.nekro_plugin,
+        preflight=partial(manifest_problems, strict_host_range=strict),
+    )
 
 
 async def _changing(change: Callable[[], str], done: str) -> int:
@@ -150,6 +160,12 @@ async def _update(options: argparse.Namespace) -> int:
     return await _changing(change, "is updated")
 
 
+async def _rollback(options: argparse.Namespace) -> int:
+    installer = _installer(options)
+    change = partial(installer.roll_back, options.name, options.to)
+    return await _changing(change, "is the old version again")
+
+
 async def _remove(options: argparse.Namespace) -> int:
     installer = _installer(options)
     return await _changing(partial(installer.remove, options.name, data=options.data), "is removed")
@@ -165,6 +181,7 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "off": _switching(wanted=False),
     "on": _switching(wanted=True),
     "remove": _remove,
+    "rollback": _rollback,
     "run": _run,
     "update": _update,
 }

@@ -1,7 +1,7 @@
-"""The process in which a plugin is checked: ``python -m nekro_core.cli.plugin_kit.confined_check``.
+"""The process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
 
 Before it imports anything of the bot, it gives up the right to change files outside of the
-throw-away folder of the check. `nekro_core.cli.plugin_kit.check_process` starts it.
+throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts it.
 """
 
 import sys
@@ -9,40 +9,15 @@ from pathlib import Path
 
 import msgspec
 
-from nekro_core.cli.plugin_kit.attempts import Attempt
+from nekro_core.plugins.installation.check_order import RESULT, CheckOrder
 from nekro_core.system.confinement.child import die_with_parent
 from nekro_core.system.confinement.landlock import WRITE_FILE, WRITE_RIGHTS, take_rights
 
-RESULT = "result.json"
-DATA = "run/data"
-"""Below the throw-away folder: the data folder of the check's bot. ``run`` is the working folder,
-so that a plugin finds ``data`` where it would beside a real bot."""
 
-
-class CheckOrder(msgspec.Struct, frozen=True):
-    """What to check. ``plugin`` is a copy of the plugin in the throw-away folder, ``shown`` the
-    path that its author knows. ``settings`` are the plugins' settings as JSON."""
-
-    plugin: str
-    shown: str
-    settings: str
-
-
-class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a check. ``status`` is 0, or 1 if the plugin or one of its tools cannot be used;
-    ``loaded`` is whether the plugin was loaded, ``problems`` says why not. ``report`` is the whole
-    text for the author. ``confined`` is whether the kernel refused the attempts."""
-
-    status: int
-    report: str
-    loaded: bool = False
-    problems: str = ""
-    attempts: list[Attempt] = []
-    confined: bool = True
-
-
-def main(folder: Path) -> None:
-    """Read an order from standard input, carry it out, and write the result into ``folder``."""
+def check_here(place: str) -> None:
+    """Read an order from standard input, carry it out, and write the result into the folder
+    ``place``."""
+    folder = Path(place)
     die_with_parent()
     sys.dont_write_bytecode = True  # else each library that a plugin imports would be an attempt
     confined = take_rights(
@@ -60,7 +35,3 @@ def main(folder: Path) -> None:
     order = msgspec.json.decode(line, type=CheckOrder)
     result = carry_out(order, folder, confined=confined)
     (folder / RESULT).write_bytes(msgspec.json.encode(result))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

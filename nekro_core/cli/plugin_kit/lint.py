@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspection import python_files
+from nekro_core.plugins.installation.inspection import python_files
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, Visibility
 

@@ -11,10 +11,10 @@ import anyio
 
 from nekro_core.app.settings import Settings, written_settings
 from nekro_core.cli.chat import converse, running_bot
-from nekro_core.cli.plugin_kit.packages import fetch_packages, plugin_needs
-from nekro_core.cli.plugin_kit.report import state_text, with_author_paths
 from nekro_core.plugins.host.links import link_plugin
 from nekro_core.plugins.host.switches import LIST_NAME, read_list
+from nekro_core.plugins.installation.packages import fetch_packages, plugin_needs
+from nekro_core.plugins.installation.report import state_text, with_author_paths
 
 FOLDER = "tries"
 """A folder in the data folder. For each plugin that was run, it contains the data folder of that

@@ -24,6 +24,7 @@ from nekro_core.compat.maibot.lifecycle import MaiBotLifecycle
 from nekro_core.compat.maibot.plugin import configuration
 from nekro_core.compat.maibot.plugin.configuration import MaiBotConfigError
 from nekro_core.compat.maibot.plugin.folder_name import own_name_of
+from nekro_core.compat.maibot.plugin.form import MaiBotConfiguration
 from nekro_core.compat.maibot.plugin.legacy import give_legacy_settings, legacy_factory
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins, MaiBotPlugin
 from nekro_core.compat.maibot.plugin.manifest import (
@@ -113,6 +114,7 @@ class MaiBotLoader:
         )
         native.init_method = lifecycle.begin
         native.cleanup_method = lifecycle.end
+        native.configuration = MaiBotConfiguration(plugin, lifecycle.configuration_changed)
         self.inbound.mount(plugin)
 
         async def forget() -> None:

@@ -10,7 +10,7 @@ from loguru import logger
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, current_host
 from nekro_core.compat.nekro_agent.models.functions import get_model_group_info, model_groups
-from nekro_core.compat.nekro_agent.plugin_key import folded_key
+from nekro_core.plugins.authoring.plugin_key import folded_key
 from nekro_core.plugins.host.listing import PluginInfo, PluginState
 
 

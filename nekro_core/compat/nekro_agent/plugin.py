@@ -6,10 +6,10 @@ from functools import wraps
 from typing import Any, ClassVar
 
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
-from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
 from nekro_core.plugins.authoring.config import ConfigBase
 from nekro_core.plugins.authoring.declarations import Function
 from nekro_core.plugins.authoring.plugin import NekroPlugin
+from nekro_core.plugins.authoring.plugin_key import author_key, module_key
 from nekro_core.plugins.authoring.web import no_chat_key
 from nekro_core.tools.describe import place_of
 

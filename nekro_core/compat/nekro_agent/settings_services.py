@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 
 from nekro_core.compat.nekro_agent.core import CoreConfig
 from nekro_core.compat.nekro_agent.host import NoBot, current_host
-from nekro_core.compat.nekro_agent.plugin_key import folded_key
 from nekro_core.plugins.authoring.config import ConfigBase
+from nekro_core.plugins.authoring.plugin_key import folded_key
 from nekro_core.tools.outcome import InvalidValue
 
 __all__ = ["ConfigService", "save_plugin_config"]

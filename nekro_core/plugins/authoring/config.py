@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
 import yaml
 from loguru import logger
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from nekro_core.plugins.authoring.binding import PluginOwner
 from nekro_core.system.atomic_files import write_whole
@@ -128,7 +128,7 @@ class ConfigBase(BaseModel):
             file_path: A ``.json`` file is written as JSON, any other as YAML.
         """
         path = Path(file_path)
-        values = self.model_dump(mode="json")
+        values = plain_values(self)
         if _is_json(path):
             text = json.dumps(values, ensure_ascii=False, indent=2)
         else:
@@ -218,10 +218,37 @@ class ConfigBase(BaseModel):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            faults = "; ".join(
-                f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
-            )
+            faults = "; ".join(f"{place}: {text}" for place, text in faults_of(error))
             raise ConfigError(f"{file_path}: {faults}. Correct it or delete the line") from None
+
+
+def plain_values(model: BaseModel) -> dict[str, Any]:
+    """The values of a model as JSON has them. Secrets are in clear, unlike in pydantic's own
+    dump."""
+    values: dict[str, Any] = _in_clear(model, model.model_dump(mode="json"))
+    return values
+
+
+def _in_clear(value: Any, dumped: Any) -> Any:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case BaseModel() if isinstance(dumped, dict):
+            return {
+                name: _in_clear(getattr(value, name, each), each) for name, each in dumped.items()
+            }
+        case dict() if isinstance(dumped, dict) and len(dumped) == len(value):
+            both = zip(value.values(), dumped.items(), strict=True)
+            return {name: _in_clear(inner, each) for inner, (name, each) in both}
+        case list() | tuple() if isinstance(dumped, list) and len(dumped) == len(value):
+            return [_in_clear(inner, each) for inner, each in zip(value, dumped, strict=True)]
+    return dumped
+
+
+def faults_of(error: ValidationError) -> Iterator[tuple[str, str]]:
+    """Yield the place of each wrong value of a configuration, and what is expected there."""
+    for fault in error.errors(include_url=False, include_input=False):
+        yield ".".join(map(str, fault["loc"])), fault["msg"]
 
 
 def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
@@ -365,6 +392,17 @@ class Configured(ABC):
         config.dump_config(self._config_path())
         self._config = config
         self._took(config)
+
+    @property
+    def config_class(self) -> type[ConfigBase]:
+        """The class of the configuration: the mounted one, or that of the object in use.
+        `ConfigBase` itself if the plugin has no configuration."""
+        return type(self._config) if self._config is not None else self._config_class
+
+    @property
+    def config_path(self) -> Path:
+        """The file of the configuration. Raises `NotLoaded`."""
+        return self._config_path()
 
     def look_at_config(self) -> None:
         """Read the file again if it has changed. If it cannot be used, an error is logged once and

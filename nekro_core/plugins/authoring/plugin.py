@@ -23,6 +23,7 @@ from nekro_core.plugins.authoring.declarations import (
 )
 from nekro_core.plugins.authoring.effects import OwnedTasks, UndoStack
 from nekro_core.plugins.authoring.services import PluginDataStore
+from nekro_core.plugins.forms.configuration import PluginConfiguration
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility
@@ -185,6 +186,9 @@ class NekroPlugin(Mounting, Configured):
         self.problems: list[PluginProblem] = []
         """Problems that the loader found in the plugin; the operator sees them."""
         self.declared: list[object] = []
+        self.configuration: PluginConfiguration | None = None
+        """The configuration of a plugin that was written for another bot. None for one whose
+        configuration is a `ConfigBase`."""
         self._owner: PluginOwner | None = current_owner()
         if self._owner is not None and self._owner.key != self.key:
             self._owner.keys.append(self.key)

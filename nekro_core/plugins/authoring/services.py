@@ -12,6 +12,7 @@ from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.plugins.authoring.tasks import TaskService
+from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
@@ -217,6 +218,7 @@ class Services:
         timers: Wakes chats' agents at set times.
         models: Gives access to other models.
         vectors: Stores vectors.
+        uses: Counts the calls of tools and the errors of plugins.
         extensions: Objects of higher rooms, by their class; see `extension`.
     """
 
@@ -242,6 +244,7 @@ class Services:
     timers: TimerService | None = None
     models: ModelEndpoints | None = None
     vectors: VectorStore | None = None
+    uses: PluginUses | None = None
 
     def extension(self, kind: type[Extension]) -> Extension | None:
         """Get the object of this class from ``extensions``; None if there is none."""

@@ -64,6 +64,10 @@ class ActivePlugins:
         that plugins choose for one chat."""
         return self._sets.of(self._services.adapter_of(chat_key.instance))
 
+    def all_tools(self) -> ToolSet:
+        """Get the tools of all plugins, for chats of any adapter."""
+        return self._sets.of("")
+
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
         """Get the tools that code of this chat may call now."""
         return await self._sets.in_chat(ctx)

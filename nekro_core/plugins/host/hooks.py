@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatMessage, Record
+from nekro_core.plugins.authoring.binding import current_binding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.faults import is_cancellation
@@ -96,9 +98,19 @@ async def hook_result(
             if is_cancellation(error):
                 raise
             logger.exception("plugin {}: {} failed", plugin.key, what)
+            _count(plugin, what, error, method)
     if limit.cancelled_caught:
         logger.error("plugin {}: {} took over {:g} s", plugin.key, what, limit_s)
     return None
+
+
+def _count(plugin: NekroPlugin, what: str, error: BaseException, method: Callable[[], Any]) -> None:
+    binding = current_binding()
+    services = binding.services if binding is not None else None
+    if services is not None and services.uses is not None:
+        code = getattr(inspect.unwrap(getattr(method, "func", method)), "__code__", None)
+        own = str(Path(code.co_filename).parent) if code is not None else ""
+        services.uses.fail(plugin.key, what, error, own)
 
 
 async def await_if_needed(value: Awaitable[Any] | Any) -> Any:

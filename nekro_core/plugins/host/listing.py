@@ -8,6 +8,10 @@ from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool
 
 
+class PluginSuspended(NekroError):
+    """The files of the plugin are being replaced now, so it cannot be loaded."""
+
+
 class UnknownPlugin(NekroError, LookupError):
     """No plugin has this key or item. The message lists the known ones."""
 

@@ -1,6 +1,6 @@
 """Finds, loads, lists, enables and disables the plugins of one bot."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,7 +29,12 @@ from nekro_core.plugins.host.kinds import (
 )
 from nekro_core.plugins.host.lifecycle import PluginLifecycle
 from nekro_core.plugins.host.links import LOCAL_FOLDER
-from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
+from nekro_core.plugins.host.listing import (
+    PluginInfo,
+    PluginState,
+    PluginSuspended,
+    UnknownPlugin,
+)
 from nekro_core.plugins.host.loader import (
     DiscoveredPlugin,
     LoadFailed,
@@ -78,6 +83,7 @@ class PluginRegistry(ActivePlugins):
         self._noted = PatchDetector()
         self._life = PluginLifecycle(settings)
         self._lock = anyio.Lock()
+        self._suspended: set[str] = set()
 
     @classmethod
     @asynccontextmanager
@@ -150,7 +156,7 @@ class PluginRegistry(ActivePlugins):
             await self._forget_gone()
             to_load = []
             for entry in self._entries.values():
-                wanted = self._choices.wanted(entry.item.item)
+                wanted = self._may_load(entry.item.item)
                 if wanted and entry.info.state is PluginState.DISABLED:
                     to_load.append(entry)
                 elif not wanted and entry.info.state is not PluginState.DISABLED:
@@ -184,10 +190,12 @@ class PluginRegistry(ActivePlugins):
 
     async def enable(self, plugin: str) -> PluginInfo:
         """Load a plugin by key or item, and store that it is on. If the plugin is already loaded,
-        it is reloaded from its files. Raises `UnknownPlugin`."""
+        it is reloaded from its files. Raises `UnknownPlugin` and `PluginSuspended`."""
         async with self._lock:
             self._find()
             entry = self._entry(plugin)
+            if entry.item.item in self._suspended:
+                raise PluginSuspended(f"{entry.item.item} is being replaced now: try again then")
             self._choices.choose(entry.item.item, entry.info.key, wanted=True)
             await self._life.end(entry)
             await self._load_these([entry])
@@ -199,7 +207,7 @@ class PluginRegistry(ActivePlugins):
         async with self._lock:
             self._find()
             entry = self._entries.get(plugin)
-            if entry is not None and self._choices.wanted(plugin):
+            if entry is not None and self._may_load(plugin):
                 await self._life.end(entry)
                 await self._load(entry)
                 self._write_list()
@@ -213,18 +221,63 @@ class PluginRegistry(ActivePlugins):
             self._write_list()
         return entry.info
 
+    async def suspend(self, item: str) -> None:
+        """Unload a plugin whose files are about to be replaced. It is not loaded before `resume`,
+        whatever the operator's switches say. The plugin need not exist yet."""
+        async with self._lock:
+            self._suspended.add(item)
+            if (entry := self._entries.get(item)) is not None:
+                await self._switch_off(entry)
+                self._write_list()
+
+    async def resume(self, item: str) -> PluginInfo | None:
+        """End what `suspend` began: load the plugin from its present files if it is switched on.
+        Returns the plugin with its new state; None if it has no files."""
+        async with self._lock:
+            self._suspended.discard(item)
+            if self._services.packages is not None:
+                self._services.packages.refresh()
+            found = next((each for each in self._discovered() if each[0].item == item), None)
+            before = self._entries.get(item)
+            if found is None:
+                self._entries.pop(item, None)
+            else:  # The plugin may be of another kind than before.
+                owner = before.owner if before is not None else self._owner_of(found[0])
+                fresh = self._new_entry(*found, owner)
+                if before is not None:
+                    fresh.info = replace(fresh.info, key=before.info.key)
+                self._entries[item] = fresh
+                if self._may_load(item):
+                    await self._load_these([self._entries[item]])
+            self._sets.clear()
+            self._write_list()
+            return self._entries[item].info if found is not None else None
+
+    def _may_load(self, item: str) -> bool:
+        return self._choices.wanted(item) and item not in self._suspended
+
     def _find(self) -> None:
+        for item, kind in self._discovered():
+            if item.item not in self._entries:
+                self._entries[item.item] = self._new_entry(item, kind, self._owner_of(item))
+
+    def _discovered(self) -> Iterator[tuple[DiscoveredPlugin, PluginKind | None]]:
+        seen = set()
         for source, folder in self._folders.items():
             for kind in (*self._kinds, None):
                 for item in (
                     discover_plugins(source, folder) if kind is None else kind.items(source, folder)
                 ):
-                    if item.item not in self._entries:
-                        key = self._choices.key_of(item.item)
-                        info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
-                        self._entries[item.item] = PluginEntry(
-                            item, info, self._owner_of(item), kind
-                        )
+                    if item.item not in seen:
+                        seen.add(item.item)
+                        yield item, kind
+
+    def _new_entry(
+        self, item: DiscoveredPlugin, kind: PluginKind | None, owner: PluginOwner
+    ) -> PluginEntry:
+        key = self._choices.key_of(item.item)
+        info = PluginInfo(item=item.item, state=PluginState.DISABLED, key=key)
+        return PluginEntry(item, info, owner, kind)
 
     def _stale_packages(self, item: str) -> tuple[PluginProblem, ...]:
         packages = self._services.packages

@@ -2,6 +2,7 @@
 an error message for every failure."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -10,6 +11,7 @@ from loguru import logger
 from nekro_core.plugins.authoring.call import call_scope
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import LoopBlocked, is_cancellation
+from nekro_core.plugins.authoring.tool_uses import CallNote
 from nekro_core.plugins.host.raised_text import raised_text
 from nekro_core.system.sync_bridge import run_bridged
 from nekro_core.tools.arguments import ArgumentError, bind_arguments
@@ -34,11 +36,23 @@ async def call_tool(
     takes longer than ``tool.timeout_s`` becomes a `ToolCallFailed`. Its message has no details of
     the host; the log has them.
     """
+    uses = ctx.services.uses
+    with uses.call(tool) if uses is not None else nullcontext(CallNote()) as note:
+        outcome = await _carried_out(tool, ctx, args, kwargs or {}, note)
+        if isinstance(outcome, ToolCallFailed):
+            note.text = outcome.message
+    return outcome
+
+
+async def _carried_out(
+    tool: Tool, ctx: AgentCtx, args: Sequence[Any], kwargs: Mapping[str, Any], note: CallNote
+) -> Outcome:
     try:
-        bound = bind_arguments(tool, args, kwargs or {})
+        bound = bind_arguments(tool, args, kwargs)
     except ArgumentError as error:
         return ToolCallFailed(str(error))
     except Exception as error:  # noqa: BLE001 - a plugin's own types may raise anything
+        note.error = error
         return _broken(tool, error)
     try:
         with anyio.move_on_after(tool.timeout_s), tool.around():
@@ -53,6 +67,7 @@ async def call_tool(
     except BaseException as error:
         if is_cancellation(error):
             raise
+        note.error = error
         return _broken(tool, error)
     logger.warning("{} ({}) took longer than {} s", tool.name, tool.where, tool.timeout_s)
     return ToolCallFailed(f"{tool.name} took longer than {tool.timeout_s:g} s and was stopped")

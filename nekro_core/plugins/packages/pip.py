@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from nekro_core.plugins.packages.own_environment import bot_versions, own_environment
 from nekro_core.system.errors import NekroError
+from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 _OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
 NEW_ENOUGH = "25.1"
@@ -28,6 +30,8 @@ _TOO_OLD = re.compile(
 )
 """Texts that show that pip is missing or too old. A traceback is one of them, because the fault may
 be mended in a newer pip."""
+_LOOK_S = 0.2
+"""Seconds between two checks whether pip takes too long or was cancelled."""
 _OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
 
 
@@ -138,22 +142,36 @@ class Pip:
         return here[0] if here else None
 
     def _run(self, pip: Sequence[str], arguments: Sequence[str]) -> None:
-        try:
-            done = subprocess.run(  # noqa: S603 - no shell, and requirements come in a file
-                [sys.executable, *pip, *_OPTIONS, *arguments],
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=own_environment(),
-                timeout=self._limit_s,
-                text=True,
-                errors="replace",
-            )
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"pip took over {self._limit_s:g} s") from None
-        if done.returncode:
-            raise PipFailed(done.stdout)
+        deadline = time.monotonic() + self._limit_s
+        with subprocess.Popen(  # noqa: S603 - no shell, and requirements come in a file
+            [sys.executable, *pip, *_OPTIONS, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=own_environment(),
+            text=True,
+            errors="replace",
+        ) as child:
+            try:
+                said = self._watch(child, deadline)
+            except BaseException:
+                child.kill()
+                raise
+        if child.returncode:
+            raise PipFailed(said)
+
+    def _watch(self, child: subprocess.Popen[str], deadline: float) -> str:
+        """Wait until pip ends, and return what it said. Raises `TimeoutError`, and the cancellation
+        exception if nobody waits for pip any more."""
+        while True:
+            try:
+                said, _ = child.communicate(timeout=_LOOK_S)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"pip took over {self._limit_s:g} s") from None
+                stop_if_cancelled()
+            else:
+                return said
 
 
 def _bundled() -> list[Path]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.cli.plugin_kit.attempts import pip_packages
 from nekro_core.cli.plugin_kit.check import check
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.attempts import pip_packages
 from nekro_core.plugins.packages.own_environment import bot_version
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import HEADER
@@ -175,7 +175,7 @@ def test_python_refuses_alone_where_the_kernel_cannot(tmp_path: Path) -> None:
     )
     program = f"""
 from pathlib import Path
-from nekro_core.cli.plugin_kit.attempts import AttemptLog
+from nekro_core.plugins.installation.attempts import AttemptLog
 source, free = Path({str(tmp_path / "plugin.py")!r}), Path({str(tmp_path / "free")!r})
 log = AttemptLog(source, free, refuse=True)
 log.start()

@@ -9,8 +9,8 @@ import pytest
 
 from nekro_core.cli.new_folder import NewRefused
 from nekro_core.cli.plugin_kit.check import check
-from nekro_core.cli.plugin_kit.inspection import inspect_plugin
 from nekro_core.cli.plugin_kit.new import write_new
+from nekro_core.plugins.installation.inspection import inspect_plugin
 from nekro_core.testing import NoPlugin
 from tests.plugins.packages.wheels import make_wheel, only_these
 from tests.plugins.world import HEADER

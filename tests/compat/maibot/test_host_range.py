@@ -2,17 +2,20 @@
 warning, or a refusal if the operator chose that. `check`, `install` and the bot agree in this."""
 
 import io
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nekro_core.cli.plugin_kit.check import check
-from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.sources import parse
 from nekro_core.compat.maibot.plugin.manifest import read_manifest
+from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.sources import parse
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.testing import Bot
 from tests.compat.maibot.plant import info_of, plant
@@ -41,6 +44,7 @@ def installer(data: Path, said: list[str], *, strict: bool = False) -> Installer
         ask=lambda _: True,
         say=said.append,
         settings=STRICT if strict else PluginSettings(),
+        preflight=partial(manifest_problems, strict_host_range=strict),
     )
 
 

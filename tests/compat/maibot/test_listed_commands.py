@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.cli.plugin_kit.inspection import inspect_plugin
-from nekro_core.cli.plugin_kit.report import abilities_text
-from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
+from nekro_core.plugins.authoring.pattern_usage import usage_of_pattern
+from nekro_core.plugins.installation.inspection import inspect_plugin
+from nekro_core.plugins.installation.report import abilities_text
 from nekro_core.testing import Bot
 from tests.compat.maibot.plant import info_of, manifest, plant
 

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.cli.plugin_kit.inspection import inspect_plugin
-from nekro_core.cli.plugin_kit.report import state_text
-from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
+from nekro_core.plugins.authoring.plugin_key import author_key, module_key
 from nekro_core.plugins.host.switches import read_list
+from nekro_core.plugins.installation.inspection import inspect_plugin
+from nekro_core.plugins.installation.report import state_text
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.testing.clock import FakeClock
 from nekro_core.tools.outcome import ToolFailure

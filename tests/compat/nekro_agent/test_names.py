@@ -13,9 +13,9 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nekro_core.compat.nekro_agent.environment import PACKAGES
 from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.compat.nekro_agent.refused import REFUSED
+from nekro_core.plugins.packages.nekro_agent_environment import PACKAGES
 from nekro_core.plugins.packages.own_environment import bot_version
 
 NAMES = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding="utf-8"))

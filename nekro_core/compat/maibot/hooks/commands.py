@@ -12,12 +12,12 @@ from loguru import logger
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.compat.maibot.formats.messages import host_arguments
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
-from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
 from nekro_core.plugins.authoring.commands import SpokenCommand
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
+from nekro_core.plugins.authoring.pattern_usage import usage_of_pattern
 from nekro_core.policy.permissions import CommandPermission
 from nekro_core.system.bounded_pattern import REST_S, BoundedPattern, PatternProblem
 from nekro_core.tools.outcome import ToolFailure

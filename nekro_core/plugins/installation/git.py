@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES
+from nekro_core.plugins.installation.files import MOST_BYTES, MOST_FILES
 from nekro_core.system.errors import NekroError
+from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 GIT_S = 300.0
 _LOOK_S = 0.05
@@ -97,6 +98,7 @@ def _watch(
             raise _too_much(most_bytes)
         if ended:
             return
+        stop_if_cancelled()
         time.sleep(_LOOK_S)
     raise GitFailed(f"git took over {GIT_S:g} s")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nekro_core.cli.plugin_kit.inspection import python_files
-from nekro_core.compat.nekro_agent.environment import OFFERED, PROVIDED, ROOT
+from nekro_core.plugins.installation.inspection import python_files
+from nekro_core.plugins.packages.nekro_agent_environment import OFFERED, PROVIDED, ROOT
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.plugins.packages.requirements import PluginRequirement, poetry_names
 

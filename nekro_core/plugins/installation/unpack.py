@@ -5,7 +5,8 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from nekro_core.cli.plugin_kit.files import MOST_BYTES, MOST_FILES, FilesRefused
+from nekro_core.plugins.installation.files import MOST_BYTES, MOST_FILES, FilesRefused
+from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 _PIECE = 1 << 20
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -30,6 +31,7 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
             root = _common_root(list(places.values()))
             left = most_bytes
             for entry in entries:
+                stop_if_cancelled()
                 place = target.joinpath(*places[entry.filename].parts[root:])
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with opened.open(entry) as inner, place.open("xb") as file:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nekro_core.system.errors import NekroError
+from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
@@ -28,6 +29,7 @@ def copy_files(source: Path, target: Path) -> None:
     are more files or bytes than allowed."""
     count = size = 0
     for path in walk(source):
+        stop_if_cancelled()
         mode = path.lstat()
         count, size = count + 1, size + mode.st_size
         if count > MOST_FILES or size > MOST_BYTES:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from nekro_core.cli.plugin_kit.files import FilesRefused, changes, digests
-from nekro_core.cli.plugin_kit.inspection import MANIFEST
-from nekro_core.cli.plugin_kit.own_writes import GONE
-from nekro_core.cli.plugin_kit.sources import Kind, PluginSource
 from nekro_core.plugins.host.file_moves import clear_note, is_lost, recover_interrupted_move
 from nekro_core.plugins.host.links import LOCAL_FOLDER
+from nekro_core.plugins.installation.files import FilesRefused, changes, digests
+from nekro_core.plugins.installation.inspection import MANIFEST
+from nekro_core.plugins.installation.own_writes import GONE
+from nekro_core.plugins.installation.sources import Kind, PluginSource
 from nekro_core.system.atomic_files import write_whole
 
 FILE_NAME = "plugins.installed.json"

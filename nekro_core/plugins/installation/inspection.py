@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nekro_core.compat.maibot.hooks.usage import usage_of_pattern
-from nekro_core.compat.nekro_agent.plugin_key import author_key, module_key
+from nekro_core.plugins.authoring.pattern_usage import usage_of_pattern
+from nekro_core.plugins.authoring.plugin_key import author_key, module_key
 
 MANIFEST = "_manifest.json"
 _LEFT_OUT = frozenset({"tests", "test", "docs", "__pycache__", ".git", "node_modules", ".venv"})
@@ -79,6 +79,7 @@ class PluginInspection:
     name: str = ""
     version: str = ""
     description: str = ""
+    author: str = ""
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     spoken: tuple[str, ...] = ()
@@ -114,6 +115,7 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
         name=known.get("name", ""),
         version=known.get("version", ""),
         description=known.get("description", ""),
+        author=known.get("author", ""),
         tools=tuple(dict.fromkeys(found.tools)),
         commands=tuple(dict.fromkeys(found.commands)),
         spoken=tuple(dict.fromkeys(found.spoken)),
@@ -146,6 +148,8 @@ def _manifest(plugin: Path) -> dict[str, Any]:
 
 def _told(manifest: Mapping[str, Any]) -> dict[str, str]:
     wanted = {key: manifest.get(key) for key in ("id", "name", "version", "description")}
+    author = manifest.get("author")
+    wanted["author"] = author.get("name") if isinstance(author, dict) else author
     return {key: value for key, value in wanted.items() if isinstance(value, str)}
 
 

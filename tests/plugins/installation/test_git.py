@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.cli.plugin_kit.git import GitFailed, clone
+from nekro_core.plugins.installation.git import GitFailed, clone
 
 
 def git(folder: Path, *arguments: str, given: bytes = b"") -> str:

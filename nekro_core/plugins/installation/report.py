@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspection import PluginInspection
 from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
+from nekro_core.plugins.installation.inspection import PluginInspection
 
 RIGHTS = (
     "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."

@@ -10,10 +10,10 @@ import anyio.to_thread
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from nekro_core.cli.plugin_kit.attempts import Attempt
-from nekro_core.cli.plugin_kit.undeclared import UndeclaredPackage, undeclared_packages
-from nekro_core.compat.nekro_agent.environment import PROVIDED, THE_FRAMEWORK
+from nekro_core.plugins.installation.attempts import Attempt
+from nekro_core.plugins.installation.undeclared import UndeclaredPackage, undeclared_packages
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
+from nekro_core.plugins.packages.nekro_agent_environment import PROVIDED, THE_FRAMEWORK
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
 

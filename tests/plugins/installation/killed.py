@@ -1,8 +1,8 @@
 """Kill a command that changes plugins at each of its file operations, and check what is left.
 
-This is a separate program, because it forks: ``python -m tests.cli.plugin_kit.killed FOLDER``. A
-step is a file operation for which Python raises an audit event before it happens: a rename, a
-deletion, a new folder, or a file that is opened for writing.
+This is a separate program, because it forks: ``python -m tests.plugins.installation.killed
+FOLDER``. A step is a file operation for which Python raises an audit event before it happens: a
+rename, a deletion, a new folder, or a file that is opened for writing.
 """
 
 import os
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from loguru import logger
 
-from nekro_core.cli.plugin_kit.confined_check import CheckResult
-from nekro_core.cli.plugin_kit.install import Installer
-from nekro_core.cli.plugin_kit.installed import InstallRecords, recover_interrupted
-from nekro_core.cli.plugin_kit.sources import parse
 from nekro_core.plugins.host.file_moves import NOTE_NAME, recover_interrupted_move
 from nekro_core.plugins.host.switches import PluginSwitches
+from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.installed import InstallRecords, recover_interrupted
+from nekro_core.plugins.installation.sources import parse
 from nekro_core.plugins.packages import PackageFolder
 
 STEPS = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "open")
@@ -96,11 +96,11 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
 
 
 def main(folder: Path) -> None:
-    """Kill update, remove, erase (remove with data) and install at each step; print what was found
-    and how often."""
+    """Kill update, rollback, remove, erase (remove with data) and install at each step; print what
+    was found and how often."""
     logger.remove()
     source = folder / "cup"
-    for name in ("update", "remove", "erase", "install"):
+    for name in ("update", "rollback", "remove", "erase", "install"):
         seen: list[str] = []
         for step in range(MOST):
             data = folder / f"{name}{step}"
@@ -111,14 +111,17 @@ def main(folder: Path) -> None:
                 for each in DATA:
                     (own_of(data) / each).write_text(each)
             write(source, "new")
+            if name == "rollback":
+                installer(data).update("cup")
             change: dict[str, Callable[[], object]] = {
                 "update": lambda data=data: installer(data).update("cup"),  # type: ignore[misc]
+                "rollback": lambda data=data: installer(data).roll_back("cup"),  # type: ignore[misc]
                 "remove": lambda data=data: installer(data).remove("cup"),  # type: ignore[misc]
                 "erase": lambda data=data: installer(data).remove("cup", data=True),  # type: ignore[misc]
                 "install": lambda data=data: installer(data).install(parse(str(source))),  # type: ignore[misc]
             }
             killed = killed_at(step, change[name])
-            seen.append(look(data, step, may_be_gone=name != "update"))
+            seen.append(look(data, step, may_be_gone=name not in ("update", "rollback")))
             kept = {path.name for path in own_of(data).glob("*")}
             if name != "install":
                 assert kept == (set() if name == "erase" and seen[-1] == "gone" else DATA), step

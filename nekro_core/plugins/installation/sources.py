@@ -1,18 +1,21 @@
-"""Fetches the files of a plugin from a folder, a file, a zip, or a git repository."""
+"""Fetches the files of a plugin from a folder, a file, a zip (here or at an address), or a git
+repository."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from nekro_core.cli.plugin_kit.files import FilesRefused, copy_files
-from nekro_core.cli.plugin_kit.git import GitFailed, clone
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
-from nekro_core.cli.plugin_kit.unpack import unpack
+from nekro_core.plugins.installation.download import DownloadFailed, download
+from nekro_core.plugins.installation.files import MOST_BYTES, FilesRefused, copy_files
+from nekro_core.plugins.installation.git import GitFailed, clone
+from nekro_core.plugins.installation.inspection import MANIFEST, inspect_plugin
+from nekro_core.plugins.installation.unpack import unpack
 from nekro_core.system.errors import NekroError
 
 Kind = Literal["folder", "file", "zip", "git"]
 _GIT = re.compile(r"(git\+\w+://|(https?|ssh|git|file)://|[\w.-]+@[\w.-]+:)")
+_ZIP = re.compile(r"https?://[^#]*\.zip([?][^#]*)?\Z", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z", re.ASCII)
 _PASSWORD = re.compile(r"\A(https?://|\w+://[^/:@]*:)[^/@]*@")
 """Finds the secret part of an address. In an HTTP address, a user name without a password may be a
@@ -36,7 +39,7 @@ class PluginSource:
     def __str__(self) -> str:
         """The source as text for people. A password or token in the address is replaced by
         ``***``."""
-        shown = _PASSWORD.sub(r"\1***@", self.address) if self.kind == "git" else self.address
+        shown = _PASSWORD.sub(r"\1***@", self.address) if "://" in self.address else self.address
         return f"{shown}#{self.ref}" if self.ref else shown
 
 
@@ -55,6 +58,8 @@ class FetchedPlugin:
 def parse(text: str) -> PluginSource:
     """Parse the source on the command line. A relative path becomes absolute. Raises
     `SourceRefused`."""
+    if _ZIP.match(text):
+        return PluginSource("zip", text)
     if _GIT.match(text):
         address, _, ref = text.partition("#")
         address = address.removeprefix("git+")
@@ -69,7 +74,7 @@ def parse(text: str) -> PluginSource:
     if path.is_file() and path.suffix == ".py":
         return PluginSource("file", str(path))
     raise SourceRefused(
-        f"{text!r}: expected a folder, a .py, a .zip, or a git address "
+        f"{text!r}: expected a folder, a .py, a .zip or its address, or a git address "
         "(https://host/name.git or git+file:///folder, and #branch at its end to choose a branch)"
     )
 
@@ -88,7 +93,14 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
         case "folder":
             copy_files(Path(source.address), files)
         case "zip":
-            unpack(Path(source.address), files)
+            archive = Path(source.address)
+            if _ZIP.match(source.address):
+                archive = target / "downloaded.zip"
+                try:
+                    download(source.address, archive, most_bytes=MOST_BYTES)
+                except DownloadFailed as error:
+                    raise SourceRefused(str(error)) from None
+            unpack(archive, files)
             list_checked(files)
         case "git":
             try:
@@ -96,7 +108,8 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
             except GitFailed as error:
                 raise SourceRefused(str(error)) from None
             copy_files(target / "clone", files)
-    stem = re.sub(r"\.(git|zip)$", "", source.address.rstrip("/").rpartition("/")[2])
+    last = source.address.partition("?")[0].rstrip("/").rpartition("/")[2]
+    stem = re.sub(r"\.(git|zip)$", "", last)
     found = _plugin_in(files)
     return FetchedPlugin(found, _name(found, stem if found == files else found.stem), commit)
 

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from nekro_core.cli.plugin_kit.inspection import MANIFEST, inspect_plugin
 from nekro_core.plugins.host.links import LOCAL_FOLDER, link_plugin, plugin_name
+from nekro_core.plugins.installation.inspection import MANIFEST, inspect_plugin
 
 _SETTINGS = frozenset({".yaml", ".yml", ".toml", ".json"})
 _LARGEST = 1_000_000

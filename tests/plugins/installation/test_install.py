@@ -11,15 +11,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.cli.plugin_kit.files import FilesRefused
-from nekro_core.cli.plugin_kit.inspection import inspect_plugin
-from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.installed import InstallRecords
-from nekro_core.cli.plugin_kit.own_writes import changes_of_others
-from nekro_core.cli.plugin_kit.sources import SourceRefused, parse
-from nekro_core.cli.plugin_kit.unpack import unpack
 from nekro_core.plugins.host.file_moves import NOTE_NAME, PluginMove, move_files
 from nekro_core.plugins.host.switches import read_list
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.plugins.installation.files import FilesRefused
+from nekro_core.plugins.installation.inspection import inspect_plugin
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.installed import InstallRecords
+from nekro_core.plugins.installation.own_writes import changes_of_others
+from nekro_core.plugins.installation.sources import SourceRefused, parse
+from nekro_core.plugins.installation.unpack import unpack
 from nekro_core.plugins.packages import (
     InvalidRequirements,
     PackageFolder,
@@ -220,13 +221,15 @@ def test_a_plugin_is_installed_from_git(operator: Operator, cup: Path, data: Pat
 
 
 def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
-    """SIGKILL ends update, remove (with and without data) and install at each file operation."""
-    command = [sys.executable, "-m", "tests.cli.plugin_kit.killed", str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    """SIGKILL ends update, rollback, remove (with and without data) and install at each file
+    operation."""
+    command = [sys.executable, "-m", "tests.plugins.installation.killed", str(tmp_path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [(line[0], line[2]) for line in lines] == [
         ("update", "old>new"),
+        ("rollback", "new>old"),
         ("remove", "old>gone"),
         ("erase", "old>gone"),
         ("install", "gone>new"),

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from nekro_core.cli.plugin_kit.check import check
-from nekro_core.cli.plugin_kit.install import Installer, InstallRefused
-from nekro_core.cli.plugin_kit.packages import plugin_needs
-from nekro_core.cli.plugin_kit.sources import parse
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.packages import plugin_needs
+from nekro_core.plugins.installation.sources import parse
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.testing import Bot

@@ -16,8 +16,14 @@ import anyio
 import msgspec
 from anyio.abc import Process
 
-from nekro_core.cli.plugin_kit.confined_check import DATA, RESULT, CheckOrder, CheckResult
-from nekro_core.cli.plugin_kit.files import MOST_BYTES, NO_PART
+from nekro_core.plugins.installation.check_order import (
+    DATA,
+    PROGRAM,
+    RESULT,
+    CheckOrder,
+    CheckResult,
+)
+from nekro_core.plugins.installation.files import MOST_BYTES, NO_PART
 
 _LAST_LINES = 3
 _OUTPUT = "output.log"
@@ -42,7 +48,7 @@ class CheckProcess:
             folder = _laid_out(name)
             with (folder / _OUTPUT).open("wb") as output:
                 process = await anyio.open_process(
-                    [sys.executable, "-m", "nekro_core.cli.plugin_kit.confined_check", name],
+                    [sys.executable, "-m", *PROGRAM, name],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,

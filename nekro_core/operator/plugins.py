@@ -1,0 +1,508 @@
+"""What an operator sees of plugins and does with them, while the bot runs."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field, Secret, SecretStr
+
+from nekro_core.agent.turn.tool_trials import NoSuchTool, ShownTool, ToolTrials
+from nekro_core.chat import ChatKey
+from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
+from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
+from nekro_core.operator.plugin_views import (
+    PluginsView,
+    PluginUseView,
+    PluginView,
+    ProposalView,
+    ToolUseView,
+    TrialView,
+    plugin_view,
+    proposal_view,
+    state_values,
+    trial_view,
+)
+from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.plugins.authoring.tool_uses import PluginFault, PluginUses
+from nekro_core.plugins.configuration.configurations import (
+    ConfigurationChange,
+    ConfigurationChanged,
+    ConfigurationForm,
+    NoConfiguration,
+    PluginConfigurations,
+)
+from nekro_core.plugins.forms.configuration import FormRefused
+from nekro_core.plugins.host.listing import PluginInfo, UnknownPlugin
+from nekro_core.plugins.installation.bot_follower import InstallStage
+from nekro_core.plugins.installation.manager import InstallStep, PluginChange, PluginManager
+from nekro_core.plugins.installation.plugin_index import IndexedPlugin
+from nekro_core.plugins.installation.sources import SourceRefused, parse
+from nekro_core.store import Usage
+
+PluginName = Annotated[str, Field(min_length=1, max_length=200)]
+Source = Annotated[SecretStr, Field(max_length=2000)]
+"""A source. Its address may contain a token, so the audit log does not store it as it came."""
+
+_STAGES: Mapping[InstallStage, str] = {
+    InstallStage.FETCH: "fetching the files",
+    InstallStage.PACKAGES: "installing packages",
+    InstallStage.CHECK: "checking it in a confined process",
+    InstallStage.REPLACE: "replacing the files",
+    InstallStage.LOAD: "loading it",
+}
+_ORDER = [*InstallStage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginServices:
+    """The parts of the bot that `Plugins` uses.
+
+    Attributes:
+        manager: Installs, updates, switches and removes plugins.
+        configurations: Shows and changes their configurations.
+        trials: Shows and tries their tools.
+        model_usage: Sums up a plugin's requests to models since a time
+            (`nekro_core.store.model_uses.ModelUseRepository.usage`).
+        uses: Counts calls and errors; None if nothing is counted.
+        at_next_start: Returns what the next start of the bot will change.
+    """
+
+    manager: PluginManager
+    configurations: PluginConfigurations
+    trials: ToolTrials
+    model_usage: Callable[[float, str], Awaitable[Usage]]
+    uses: PluginUses | None
+    at_next_start: Callable[[], tuple[str, ...]]
+
+
+class Plugins(Area):
+    """The plugins of the bot.
+
+    Args:
+        audit: The audit log.
+        services: The parts of the bot.
+    """
+
+    name = "plugins"
+
+    def __init__(self, audit: AuditLog, services: PluginServices) -> None:
+        super().__init__(audit)
+        self._services = services
+        self._manager = services.manager
+
+    @query(role=AccessRole.VIEWER)
+    async def every(self, actor: Actor) -> PluginsView:  # noqa: ARG002
+        """List all plugins, the built-in ones included."""
+        found = await self._manager.plugins()
+        return PluginsView(
+            plugins=tuple(
+                plugin_view(
+                    each,
+                    has_form=self._services.configurations.has_form(each.info.item),
+                    errors=self._errors(each.info.key),
+                )
+                for each in found
+            ),
+            at_next_start=self._services.at_next_start(),
+        )
+
+    @query(role=AccessRole.VIEWER)
+    async def one(self, actor: Actor, *, plugin: PluginName) -> PluginView:  # noqa: ARG002
+        """Get one plugin.
+
+        Args:
+            plugin: Its key or item.
+        """
+        return await self._view(plugin)
+
+    @query(role=AccessRole.OPERATOR)
+    async def index(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        address: Annotated[str, Field(min_length=1, max_length=2000)],
+    ) -> tuple[IndexedPlugin, ...]:
+        """Read an index, a file that lists plugins and where they can be had.
+
+        Args:
+            address: Its ``http`` or ``https`` address, or a ``.json`` or ``.toml`` file.
+        """
+        return await self._manager.index(address)
+
+    @action(role=AccessRole.OPERATOR)
+    async def look(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        source: Source,
+        check: bool = True,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[ProposalView]:
+        """Fetch a plugin and say what it is and what it may do. Nothing is installed.
+
+        Args:
+            source: A git address (with ``#branch`` or ``#tag`` if needed), the address of a zip, or
+                a folder, zip or ``.py`` on the bot's machine.
+            check: Whether to load it in a confined process, which also says what a model reads
+                about it.
+        """
+        with _told("source"):
+            found = await self._manager.look(
+                source.get_secret_value(), check=check, progress=_reporting(progress)
+            )
+        return Change(result=proposal_view(found), subject=str(found.source))
+
+    @action(role=AccessRole.OPERATOR)
+    async def look_at_update(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        check: bool = True,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[ProposalView]:
+        """Fetch a plugin from where it came from and say what an update would bring. Nothing is
+        changed.
+
+        Args:
+            plugin: Its key or item.
+            check: As of `look`.
+        """
+        with _told("plugin"):
+            found = await self._manager.look_at_update(
+                plugin, check=check, progress=_reporting(progress)
+            )
+        return Change(result=proposal_view(found), subject=plugin)
+
+    @action(role=AccessRole.OPERATOR)
+    async def install(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        source: Source,
+        expected: str = "",
+        force: bool = False,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[PluginView]:
+        """Install a plugin with the packages that it needs, and load it.
+
+        Args:
+            source: As of `look`.
+            expected: The ``digest`` that `look` showed. Other files are refused.
+            force: Whether to install a plugin that cannot be loaded.
+        """
+        with _told("source"):
+            change = await self._manager.install(
+                source.get_secret_value(),
+                expected=expected,
+                force=force,
+                progress=_reporting(progress),
+            )
+            came_from = str(parse(source.get_secret_value()))
+        undo = UndoCall(action="plugins.remove", parameters={"plugin": change.item, "data": False})
+        return await self._changed(change, undo, source=came_from)
+
+    @action(role=AccessRole.OPERATOR)
+    async def update(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        source: Source | None = None,
+        expected: str = "",
+        force: bool = False,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[PluginView]:
+        """Fetch a plugin again and load the new version. The old version is kept. If the new one
+        cannot be loaded, the old one stays.
+
+        Args:
+            plugin: Its key or item.
+            source: Where the new version is; where it came from if this is left out.
+            expected: The ``digest`` that `look` showed. Other files are refused.
+            force: Whether to overwrite files that were changed here, and to keep a version that
+                cannot be loaded.
+        """
+        with _told("plugin"):
+            change = await self._manager.update(
+                plugin,
+                source=source.get_secret_value() if source is not None else "",
+                expected=expected,
+                force=force,
+                progress=_reporting(progress),
+            )
+        undo = UndoCall(action="plugins.roll_back", parameters={"plugin": change.item})
+        return await self._changed(change, undo if change.changed else None)
+
+    @action(role=AccessRole.OPERATOR)
+    async def roll_back(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        number: int | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[PluginView]:
+        """Go back to an old version of a plugin. What it wrote into its folder stays.
+
+        Args:
+            plugin: Its key or item.
+            number: The number of the old version; the newest if this is left out.
+        """
+        with _told("plugin"):
+            change = await self._manager.roll_back(plugin, number, progress=_reporting(progress))
+        undo = UndoCall(action="plugins.roll_back", parameters={"plugin": change.item})
+        return await self._changed(change, undo)
+
+    @action(role=AccessRole.OPERATOR, destructive=True)
+    async def remove(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        data: bool,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[None]:
+        """Unload a plugin, and delete its files, its old versions and the packages that it alone
+        needed.
+
+        Args:
+            plugin: Its key or item.
+            data: Whether to delete its data and configuration too.
+        """
+        with _told("plugin"):
+            before = await self._view(plugin)
+            await self._manager.remove(plugin, data=data, progress=_reporting(progress))
+        return Change(
+            result=None,
+            subject=before.key or before.item,
+            old={**state_values(before), "source": before.source},
+            new={"removed": True, "data": "deleted" if data else "kept"},
+        )
+
+    @action(role=AccessRole.OPERATOR)
+    async def enable(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:  # noqa: ARG002
+        """Load a plugin, now and at each start.
+
+        Args:
+            plugin: Its key or item.
+        """
+        return await self._switched(plugin, self._manager.enable, "disable")
+
+    @action(role=AccessRole.OPERATOR)
+    async def disable(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:  # noqa: ARG002
+        """Unload a plugin until it is enabled again. Its data stays.
+
+        Args:
+            plugin: Its key or item.
+        """
+        return await self._switched(plugin, self._manager.disable, "enable")
+
+    @action(role=AccessRole.OPERATOR)
+    async def reload(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:  # noqa: ARG002
+        """Load a plugin anew from its files.
+
+        Args:
+            plugin: Its key or item.
+        """
+        return await self._switched(plugin, self._manager.reload, "")
+
+    @query(role=AccessRole.VIEWER)
+    async def form(self, actor: Actor, *, plugin: PluginName) -> ConfigurationForm:  # noqa: ARG002
+        """Get the form of a plugin's configuration, with the present values. A secret that is set
+        is shown as ``{"$secret": "place"}``.
+
+        Args:
+            plugin: Its key or item.
+        """
+        with _told("plugin"):
+            return await self._services.configurations.form(plugin)
+
+    @action(role=AccessRole.OPERATOR)
+    async def configure(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        values: Secret[dict[str, Any]],
+        expected: str,
+    ) -> Change[ConfigurationChange]:
+        """Change a plugin's configuration. The plugin uses the new values at once.
+
+        Args:
+            plugin: Its key or item.
+            values: The values by name. Values that are left out stay. A secret that is sent back as
+                it was shown stays.
+            expected: The ``revision`` of the form that was filled in.
+        """
+        with _told("plugin"):
+            change = await self._services.configurations.write(
+                plugin, values.get_secret_value(), expected=expected
+            )
+        undo = None
+        if change.undo:
+            parameters = {
+                "plugin": change.plugin,
+                "values": change.undo,
+                "expected": change.revision,
+            }
+            undo = UndoCall(action="plugins.configure", parameters=parameters)
+        return Change(
+            result=change,
+            subject=change.plugin,
+            old={each.place: each.old for each in change.changes},
+            new={each.place: each.new for each in change.changes},
+            undo=undo,
+        )
+
+    @query(role=AccessRole.VIEWER)
+    async def tools(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: str = "",
+        chat_key: ChatKey | None = None,
+    ) -> tuple[ShownTool, ...]:
+        """List tools as the model sees them, each with a form to try it.
+
+        Args:
+            plugin: Only those of the plugin with this key.
+            chat_key: Only those that this chat has now.
+        """
+        return await self._services.trials.tools(chat_key, plugin=plugin)
+
+    @action(role=AccessRole.OPERATOR)
+    async def try_tool(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        name: Annotated[str, Field(min_length=1, max_length=300)],
+        arguments: dict[str, Any],
+        chat_key: ChatKey | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[TrialView]:
+        """Call a tool as the model would. It has its usual effects: what it sends arrives.
+
+        Args:
+            name: Its name in the model's code.
+            arguments: The arguments by name.
+            chat_key: The chat in which to call it. It may be left out for a tool that needs none.
+        """
+        progress.report(f"calling {name}")
+        with _told("name"):
+            trial = await self._services.trials.try_tool(chat_key, name, arguments)
+        view = trial_view(trial)
+        return Change(result=view, subject=name, new="failed" if view.failed else "answered")
+
+    @query(role=AccessRole.VIEWER)
+    async def use(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        plugin: PluginName,
+        since: float = 0.0,
+    ) -> PluginUseView:
+        """Say how a plugin was used: calls and errors of its tools since the bot's start, and what
+        it spent on models.
+
+        Args:
+            plugin: Its key or item.
+            since: Requests to models count from this time on, in seconds since 1970.
+        """
+        info = self._info(plugin)
+        uses = self._services.uses
+        errors, last = self._errors(info.key)
+        # A request outside of a call is stored under the item.
+        spent = [await self._services.model_usage(since, each) for each in {info.key, info.item}]
+        return PluginUseView(
+            plugin=info.key,
+            tools=tuple(
+                ToolUseView(
+                    name=name,
+                    calls=each.calls,
+                    errors=each.errors,
+                    seconds=each.seconds,
+                    last_error=each.last_error,
+                )
+                for name, each in (uses.tools_of(info.key).items() if uses is not None else ())
+            ),
+            errors=errors,
+            last_error=last,
+            model_requests=sum(each.steps for each in spent),
+            prompt_tokens=sum(each.prompt_tokens for each in spent),
+            completion_tokens=sum(each.completion_tokens for each in spent),
+            cost=sum(each.cost for each in spent),
+        )
+
+    async def _switched(
+        self, plugin: str, switch: Callable[[str], Awaitable[PluginInfo]], back: str
+    ) -> Change[PluginView]:
+        with _told("plugin"):
+            before = self._info(plugin)
+            info = await switch(plugin)
+            view = await self._view(info.item)
+        undo = UndoCall(action=f"plugins.{back}", parameters={"plugin": info.item})
+        return Change(
+            result=view,
+            subject=view.key or view.item,
+            old={"state": before.state.value, "version": before.version},
+            new=state_values(view),
+            undo=undo if back and before.state is not info.state else None,
+        )
+
+    async def _changed(
+        self, change: PluginChange, undo: UndoCall | None, **more: str
+    ) -> Change[PluginView]:
+        view = await self._view(change.item)
+        return Change(
+            result=view,
+            subject=view.key or view.item,
+            old={"version": change.before},
+            new={**state_values(view), **more},
+            undo=undo,
+        )
+
+    async def _view(self, plugin: str) -> PluginView:
+        with _told("plugin"):
+            found = await self._manager.one(plugin)
+        return plugin_view(
+            found,
+            has_form=self._services.configurations.has_form(found.info.item),
+            errors=self._errors(found.info.key),
+        )
+
+    def _info(self, plugin: str) -> PluginInfo:
+        with _told("plugin"):
+            return self._manager.info(plugin)
+
+    def _errors(self, key: str) -> tuple[int, PluginFault | None]:
+        uses = self._services.uses
+        return uses.errors_of(key) if uses is not None else (0, None)
+
+
+@contextmanager
+def _told(parameter: str) -> Iterator[None]:
+    """Turn the errors of lower rooms into those that each face understands. ``parameter`` is the
+    one that names the thing."""
+    try:
+        yield
+    except (UnknownPlugin, NoConfiguration, NoSuchTool) as error:
+        raise NoSuchItem(str(error.args[0])) from None
+    except ConfigurationChanged as error:
+        raise ChangedMeanwhile(str(error)) from None
+    except FormRefused as error:
+        problems = {f"values.{place}": text for place, text in error.problems.items()}
+        raise InvalidParameters(problems or {"values": str(error)}) from None
+    except SourceRefused as error:
+        raise InvalidParameters({parameter: str(error)}) from None
+
+
+def _reporting(progress: Progress) -> Callable[[InstallStep], None]:
+    def report(step: InstallStep) -> None:
+        done = _ORDER.index(step.stage)
+        text = step.text.strip() or _STAGES[step.stage]
+        progress.report(text, done=done, total=len(_ORDER))
+
+    return report

@@ -1,0 +1,1 @@
+"""Shows and changes the configurations of loaded plugins."""

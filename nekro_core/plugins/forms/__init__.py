@@ -1,0 +1,1 @@
+"""Describes forms: the fields of a configuration or of a tool, made from a JSON schema."""

@@ -1,0 +1,116 @@
+"""Hides the secrets of a form, and puts them back into what a form sends.
+
+A secret that is set is shown as ``{"$secret": "sources.0.api_key"}``. Who sends this back in a
+secret field keeps the secret, also if the item of the list has moved. So a secret is never shown,
+and need not be typed again.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nekro_core.plugins.forms.fields import FieldKind, FormField, field_at, place_text
+
+KEPT = "$secret"
+Place = tuple[str | int, ...]
+
+
+def hidden_secrets(fields: tuple[FormField, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy the values of a form, with a mark in place of each secret that is set."""
+    return {str(name): _hidden(fields, value, (str(name),)) for name, value in values.items()}
+
+
+def without_secrets(fields: tuple[FormField, ...], value: Any, place: Place) -> Any:
+    """Copy one value of a form for a log, with ``set`` or ``not set`` in place of each secret."""
+    own = field_at(fields, place)
+    if own is not None and own.kind is FieldKind.SECRET:
+        return "set" if value not in (None, "") else "not set"
+    match value:
+        case Mapping():
+            return {
+                str(name): without_secrets(fields, inner, (*place, str(name)))
+                for name, inner in value.items()
+            }
+        case list() | tuple():
+            return [
+                without_secrets(fields, inner, (*place, number))
+                for number, inner in enumerate(value)
+            ]
+    return value
+
+
+def with_secrets(
+    fields: tuple[FormField, ...],
+    sent: Mapping[str, Any],
+    values: Mapping[str, Any],
+    problems: dict[str, str],
+) -> dict[str, Any]:
+    """Copy what a form sent, with the secrets of ``values`` in place of their marks. A mark where
+    no secret is entered, or of a secret that is not there, goes into ``problems`` by its place."""
+    return {
+        str(name): _restored(fields, value, (str(name),), values, problems)
+        for name, value in sent.items()
+    }
+
+
+def _hidden(fields: tuple[FormField, ...], value: Any, place: Place) -> Any:
+    own = field_at(fields, place)
+    kind = own.kind if own is not None else FieldKind.ANY
+    if kind is FieldKind.SECRET:
+        return {KEPT: place_text(place)} if value not in (None, "") else ""
+    match value:
+        case Mapping():
+            return {
+                str(name): _hidden(fields, inner, (*place, str(name)))
+                for name, inner in value.items()
+            }
+        case list() | tuple():
+            return [_hidden(fields, inner, (*place, number)) for number, inner in enumerate(value)]
+    return value
+
+
+def _restored(
+    fields: tuple[FormField, ...],
+    value: Any,
+    place: Place,
+    values: Mapping[str, Any],
+    problems: dict[str, str],
+) -> Any:
+    match value:
+        case {"$secret": str(name)} if len(value) == 1:
+            own = field_at(fields, place)
+            if own is None or own.kind is not FieldKind.SECRET:
+                problems[place_text(place)] = "a secret cannot be copied into a field that shows it"
+                return None
+            known = dict(secrets_of(fields, values))
+            if name not in known:
+                problems[place_text(place)] = f"there is no secret at {name}: enter it again"
+                return None
+            return known[name]
+        case Mapping():
+            return {
+                str(name): _restored(fields, inner, (*place, str(name)), values, problems)
+                for name, inner in value.items()
+            }
+        case list() | tuple():
+            return [
+                _restored(fields, inner, (*place, number), values, problems)
+                for number, inner in enumerate(value)
+            ]
+    return value
+
+
+def secrets_of(
+    fields: tuple[FormField, ...], value: Any, place: Place = ()
+) -> Iterator[tuple[str, Any]]:
+    """Yield each secret in a value of the form, with its place as text."""
+    own = field_at(fields, place) if place else None
+    if own is not None and own.kind is FieldKind.SECRET:
+        yield place_text(place), value
+        return
+    match value:
+        case Mapping():
+            for name, inner in value.items():
+                yield from secrets_of(fields, inner, (*place, str(name)))
+        case list() | tuple():
+            for number, inner in enumerate(value):
+                yield from secrets_of(fields, inner, (*place, number))

@@ -1,0 +1,1 @@
+"""Installs, updates and removes plugins, for the command line and for a running bot."""

@@ -1,0 +1,616 @@
+"""Installs, updates and removes a plugin. Either all files of a plugin are
+changed, or none.
+
+A plugin is switched off while its files change, so that its code has ended before the files are
+replaced. The switch is in the file of plugin switches, which a running bot reads.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import Requirement
+
+from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
+from nekro_core.plugins.host.links import LOCAL_FOLDER
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.host.switches import PluginSwitches, read_list
+from nekro_core.plugins.installation.acceptance import NotAccepted, accept, check_with
+from nekro_core.plugins.installation.bot_follower import (
+    BotFollower,
+    InstallRefused,
+    InstallStage,
+    Preflight,
+    ignore_stage,
+    no_preflight,
+)
+from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.files import FilesRefused, changes, copy_files, digests
+from nekro_core.plugins.installation.inspection import PluginInspection, inspect_plugin
+from nekro_core.plugins.installation.installed import (
+    InstalledPlugin,
+    InstallRecords,
+    install_record,
+    recover_interrupted,
+)
+from nekro_core.plugins.installation.own_writes import changes_of_others, keep_files, kept_files
+from nekro_core.plugins.installation.packages import PluginNeeds, get_packages, plugin_needs
+from nekro_core.plugins.installation.proposal import PluginProposal, digest_of, needed_packages
+from nekro_core.plugins.installation.report import RIGHTS, abilities_text, printable
+from nekro_core.plugins.installation.sources import FetchedPlugin, PluginSource, fetch
+from nekro_core.plugins.installation.switched_off import switched_off
+from nekro_core.plugins.installation.versions import OldVersion, OldVersions
+from nekro_core.plugins.packages import PackageFolder, PackagesRefused
+from nekro_core.plugins.packages.requirements import PluginRequirement
+from nekro_core.system.thread_cancellation import stop_if_cancelled
+from nekro_core.tools.problem import ProblemSeverity
+
+_STAGING = ".installing"
+_LEFT_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
+    a line. ``preflight`` finds problems of plugins that were written for another bot. ``check``
+    replaces the check in a confined process. ``follower`` is the bot of this process; None if the
+    bot is another process, which reads the file of switches. ``reach`` is called at the beginning
+    of each stage. All methods block."""
+
+    data_dir: Path
+    shelf: PackageFolder
+    ask: Callable[[str], bool]
+    say: Callable[[str], None]
+    settings: PluginSettings = field(default_factory=PluginSettings)
+    preflight: Preflight = no_preflight
+    check: Callable[[FetchedPlugin], CheckResult] | None = None
+    follower: BotFollower | None = None
+    reach: Callable[[InstallStage], None] = ignore_stage
+
+    def propose(self, source: PluginSource, *, check: bool = False) -> PluginProposal:
+        """Fetch a plugin and say what it is and what it may do, without installing it. With
+        ``check``, also load it in a confined process, with the packages that it needs.
+
+        Raises `SourceRefused`, `FilesRefused`, `InvalidRequirements` and `PackagesRefused`.
+        """
+        with self._staging() as staging:
+            self.reach(InstallStage.FETCH)
+            fetched = fetch(source, staging)
+            found = self._proposal(source, fetched)
+            if not check or any(each.severity is ProblemSeverity.ERROR for each in found.problems):
+                return found
+            self.reach(InstallStage.CHECK)
+            needs = plugin_needs(fetched.path, found.item)
+            run = self.check or (
+                lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir, needs)
+            )
+            return replace(found, check=run(fetched))
+
+    def propose_update(self, name: str, *, check: bool = False) -> PluginProposal:
+        """Do the same for a new version of an installed plugin, from where it came from. Raises
+        `InstallRefused` for an unknown plugin."""
+        _, record = self._find(name)
+        return self.propose(record.source, check=check)
+
+    def install(self, source: PluginSource, *, force: bool = False, expected: str = "") -> str:
+        """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
+        operator said no.
+
+        The plugin is checked first, as `nekro plugin check` does. Without ``force``, one that
+        cannot be loaded is refused. ``expected`` is the `PluginProposal.digest` that the operator
+        was shown; other files are refused. Empty accepts any.
+
+        Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
+        `PackagesRefused`. After an error, no plugin has changed.
+        """
+        self._finish()
+        if (here := self._in_place(source)) is not None:
+            return self._adopt(source, here, force=force)
+        with self._staging() as staging:
+            self.reach(InstallStage.FETCH)
+            fetched = fetch(source, staging)
+            place, item = self._place_of(fetched)
+            looked = inspect_plugin(fetched.path)
+            if item in self._records.all():
+                raise InstallRefused(
+                    f"{item} is installed already: run nekro plugin update {fetched.name}"
+                )
+            if self._taken(place):
+                raise InstallRefused(
+                    f"{place.name} is in {place.parent} already, and this command did not put it "
+                    "there: remove it first, or give its path to adopt it unchanged"
+                )
+            self._refuse_twin(looked, item)
+            found = self._proposal(source, fetched)
+            _refuse_other(found, expected)
+            self._tell(found)
+            if not self.ask("Install it?"):
+                return ""
+            needs = plugin_needs(fetched.path, item)
+            self._get_checked(item, needs, fetched, force=force)
+            record = _record(source, fetched, place, looked)
+            self._exchange(item, looked.key, fetched.path, place, staging, record, force=force)
+        self._follow(item, looked.key)
+        return item
+
+    def update(
+        self,
+        name: str,
+        *,
+        force: bool = False,
+        expected: str = "",
+        source: PluginSource | None = None,
+    ) -> str:
+        """Fetch a plugin again and install it. Returns its item name, or an empty text if nothing
+        changed.
+
+        ``source`` is where the new version is; None for where the plugin came from. What the plugin
+        wrote into its folder is kept. Without ``force``, this is refused if other files were
+        changed here, or if the plugin cannot be loaded. The old version is kept, see `roll_back`.
+        Raises the same errors as `install`.
+        """
+        self._finish()
+        item, record = self._find(name)
+        source = source or record.source
+        place = self._plugins / record.path
+        mine = self._records.changed_since(item)
+        with self._staging() as staging:
+            self.reach(InstallStage.FETCH)
+            fetched = fetch(source, staging)
+            if self._place_of(fetched)[0] != place:
+                raise InstallRefused(
+                    f"{source} now has the plugin {fetched.name}, no longer {item}"
+                )
+            found = self._proposal(source, fetched)
+            _refuse_other(found, expected)
+            if found.lost and not force:
+                raise InstallRefused(
+                    f"{item} was changed here ({', '.join(found.lost[:5])}): --force overwrites "
+                    "the changes"
+                )
+            if not found.changes and not (mine and force):
+                self._say(f"{item} is as it is there")
+                return ""
+            self._tell(found)
+            if not self.ask("Update it?"):
+                return ""
+            needs = plugin_needs(fetched.path, item)
+            self._get_checked(item, needs, fetched, force=force)
+            key = found.looked.key
+            fresh = _record(source, fetched, place, found.looked)
+            kept = self._kept(record, place, fetched)
+            self._exchange(item, key, fetched.path, place, staging, fresh, kept=kept, force=force)
+        return item
+
+    def versions(self, name: str) -> tuple[OldVersion, ...]:
+        """The versions of an installed plugin that `roll_back` can go back to, the newest first.
+        Raises `InstallRefused` for an unknown plugin."""
+        item, _ = self._find(name)
+        return self._versions.of(item)
+
+    def roll_back(self, name: str, number: int | None = None) -> str:
+        """Replace a plugin by an old version of it: the one with this number, else the newest.
+        Returns its item name, or an empty text if the operator said no.
+
+        What the plugin wrote into its folder is kept. The version that is replaced becomes an old
+        version. Raises `InstallRefused` and `PackagesRefused`; after an error, nothing has changed.
+        """
+        self._finish()
+        item, record = self._find(name)
+        every = self._versions.of(item)
+        old = next((each for each in every if number in (None, each.number)), None)
+        if old is None:
+            known = ", ".join(f"{each.number} ({each.record.version})" for each in every)
+            raise InstallRefused(
+                f"there is no old version {number or ''} of {item}; there are {known}"
+                if every
+                else f"there is no old version of {item}: one is kept at each update"
+            )
+        place = self._plugins / record.path
+        with self._staging() as staging:
+            ready = staging / place.name
+            _copy(old.files, ready)
+            if not self.ask(f"Go back from {record.version} to {old.record.version}?"):
+                return ""
+            kept = kept_files(record.files, self._here(place), old.record.files)
+            needs = plugin_needs(ready, item)
+            if [str(each.requirement) for each in needs.every] != [*self.shelf.needs.get(item, ())]:
+                self.reach(InstallStage.PACKAGES)
+                self._get(item, needs)
+            fresh = msgspec.structs.replace(old.record, at=time.time(), path=record.path)
+            self._exchange(item, fresh.key, ready, place, staging, fresh, kept=kept, force=True)
+        return item
+
+    def _proposal(self, source: PluginSource, fetched: FetchedPlugin) -> PluginProposal:
+        place, item = self._place_of(fetched)
+        looked = inspect_plugin(fetched.path)
+        needs = plugin_needs(fetched.path, item)
+        files = _as_placed(fetched, place)
+        made = PluginProposal(
+            item=item,
+            source=source,
+            commit=fetched.commit,
+            digest=digest_of(files),
+            looked=looked,
+            packages=needed_packages(
+                needs,
+                {str(each.requirement): self.shelf.has(each.requirement) for each in needs.every},
+            ),
+            notes=tuple(needs.offers()),
+            problems=tuple(self.preflight(fetched.path, self._plugins)),
+            files=len(files),
+        )
+        record = self._records.all().get(item)
+        if record is None:
+            return made
+        different = changes(record.files, files)
+        kept = self._kept(record, place, fetched)
+        lost = [
+            line
+            for line in self._records.changed_since(item)
+            if line.partition(" ")[2] not in kept
+            and (changes_of_others([line]) or line in different)
+        ]
+        before = inspect_plugin(place) if place.exists() else PluginInspection()
+        known = {ability.text for ability in before.abilities}
+        return replace(
+            made,
+            installed=before.version or "what is here",
+            changes=tuple(different),
+            new_abilities=tuple(each for each in looked.abilities if each.text not in known),
+            lost=tuple(lost),
+        )
+
+    def _exchange(
+        self,
+        item: str,
+        key: str,
+        ready: Path,
+        place: Path,
+        staging: Path,
+        record: InstalledPlugin,
+        *,
+        kept: list[str] | None = None,
+        force: bool,
+    ) -> None:
+        """Put the files of a plugin in place, and load it. If it was there, the old files become an
+        old version. If the bot of this process cannot load it, the old files are put back, unless
+        ``force`` is set. Nothing of this can be cancelled."""
+        before = self._records.all().get(item)
+        aside = self._versions.make_place(item, before) if before else staging / "replaced"
+        with self._moving(item, key, place, aside, record):
+            self.reach(InstallStage.REPLACE)
+            with self._quiet(item, key) as resumed:
+                keep_files(place, ready, kept or [])
+                self._move(ready, place, aside)
+            if resumed.problem and not force:
+                with self._quiet(item, key):
+                    place.rename(staging / "refused")
+                    if aside.exists():
+                        aside.rename(place)
+                self._versions.trim(item)
+                raise InstallRefused(
+                    f"{item} could not be loaded, so it is as it was before: {resumed.problem}"
+                )
+            self._records.put(item, record)
+        self._versions.trim(item)
+
+    @contextmanager
+    def _quiet(self, item: str, key: str) -> Iterator["_Resumed"]:
+        """End a plugin for a ``with`` block, and load it afterwards."""
+        resumed = _Resumed()
+        if self.follower is None:
+            with switched_off(self.data_dir, item, key):
+                yield resumed
+            return
+        self.follower.suspend(item)
+        try:
+            yield resumed
+        finally:
+            self.reach(InstallStage.LOAD)
+            resumed.problem = self.follower.resume(item)
+
+    def _kept(self, record: InstalledPlugin, place: Path, fetched: FetchedPlugin) -> list[str]:
+        """The data files of an installed plugin that an update keeps."""
+        if not place.is_dir() or not fetched.path.is_dir():
+            return []
+        return kept_files(record.files, self._here(place), digests(fetched.path))
+
+    def _here(self, place: Path) -> dict[str, str]:
+        """The digests of an installed plugin's files; empty if it is no folder."""
+        try:
+            return digests(place) if place.is_dir() else {}
+        except FilesRefused:  # a link, which `changed_since` reports
+            return {}
+
+    def remove(self, name: str, *, data: bool = False) -> str:
+        """Remove a plugin's files. With ``data``, its data folder and configuration are removed
+        too. Returns its item name, or an empty text if the operator said no. Raises
+        `InstallRefused`."""
+        self._finish()
+        item, place, key = self._lying(name)
+        own = self._own(key) if data and key else None
+        if not self.ask(f"Remove {place}{f' and {own}' if own else ''}?"):
+            return ""
+        record = self._records.all().get(item)
+        with (
+            self._staging() as staging,
+            self._moving(item, key, place, staging / "replaced", record, loses=own),
+            self._quiet(item, key),
+        ):
+            place.rename(staging / "replaced")
+            if own is not None:
+                delete(own)
+            self._records.put(item, None)
+        self._versions.forget(item)
+        try:
+            self.shelf.forget(item)
+        except PackagesRefused as error:
+            self.say(f"its packages stay for now: {error}")
+        return item
+
+    def _own(self, key: str) -> Path:
+        folders = self.data_dir / "plugin_data"
+        own = folders / key
+        # The key was read from the plugin's files, which may be hostile. A key is checked when a
+        # plugin is loaded, but this plugin may never have been loaded.
+        if own.parent != folders or key == "..":
+            raise InstallRefused(
+                f"{key!r} is no name of a folder: the plugin's data, if any, is not deleted"
+            )
+        return own
+
+    def _say(self, text: str) -> None:
+        """Print a line without control characters. The line may contain names from a hostile
+        plugin."""
+        self.say(printable(text))
+
+    @property
+    def _plugins(self) -> Path:
+        return self.data_dir / LOCAL_FOLDER
+
+    @property
+    def _versions(self) -> OldVersions:
+        return OldVersions(self.data_dir)
+
+    @property
+    def _records(self) -> InstallRecords:
+        return InstallRecords(self.data_dir)
+
+    @contextmanager
+    def _staging(self) -> Iterator[Path]:
+        """Make a temporary folder on the disk of the data folder, so that a rename moves finished
+        files to their place."""
+        self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in self.data_dir.glob(f"{_STAGING}*"):  # of a killed command
+            if time.time() - left.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
+            yield Path(folder)
+
+    def _in_place(self, source: PluginSource) -> Path | None:
+        here = Path(source.address) if source.kind in ("folder", "file") else None
+        if here and here.resolve().parent == self._plugins.resolve():
+            return self._plugins / here.name
+        return None
+
+    def _adopt(self, source: PluginSource, place: Path, *, force: bool) -> str:
+        """Install a plugin whose files the operator has put into the bot's folder by hand: check
+        it, install its packages and record its files."""
+        item = f"local/{place.stem if place.is_file() else place.name}"
+        looked = inspect_plugin(place)
+        needs = plugin_needs(place, item)
+        found = FetchedPlugin(place, place.stem)
+        self._tell(self._proposal(source, found))
+        if not self.ask("Take it over?"):
+            return ""
+        self._get_checked(item, needs, found, force=force)
+        self._records.put(item, _record(source, found, place, looked))
+        with self._quiet(item, looked.key):
+            pass
+        return item
+
+    def _place_of(self, fetched: FetchedPlugin) -> tuple[Path, str]:
+        name = f"{fetched.name}.py" if fetched.path.is_file() else fetched.name
+        return self._plugins / name, f"local/{fetched.name}"
+
+    def _taken(self, place: Path) -> bool:
+        """Whether the plugins' folder already has a file or a folder of this name."""
+        stem = place.stem if place.suffix == ".py" else place.name
+        return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
+
+    def _refuse_twin(self, looked: PluginInspection, item: str) -> None:
+        twins = [each.item for each in read_list(self.data_dir) if each.key == looked.key]
+        twins += [each for each, record in self._records.all().items() if record.key == looked.key]
+        twins = [each for each in twins if each != item]
+        if looked.key and twins:
+            raise InstallRefused(f"{twins[0]} has the key {looked.key} already: remove it first")
+
+    def _tell(self, found: PluginProposal) -> None:
+        """Print what a plugin is and what it may do. Raises `InstallRefused` for a plugin that the
+        bot would not load."""
+        looked, name = found.looked, found.item.partition("/")[2]
+        commit = f", commit {found.commit[:12]}" if found.commit else ""
+        self._say(f"{looked.key or name} {looked.version}: {looked.name}".rstrip(": "))
+        self._say(f"  from {found.source}{commit}; {found.files} files")
+        for line in abilities_text(looked):
+            self._say(line)
+        errors = [each for each in found.problems if each.severity is ProblemSeverity.ERROR]
+        if errors:
+            told = "\n".join(map(str, errors))
+            raise InstallRefused(f"a bot could not load it:\n{told}")
+        for each in found.problems:
+            self._say(f"  {each.severity.value}: {each}")
+        if named := [each for each in found.packages if each.named]:
+            wanted = ", ".join(each.requirement for each in named)
+            here = " (all there)" if all(each.there for each in named) else ""
+            self._say(f"  needs packages: {wanted}{here}")
+        for line in found.notes:
+            self._say(f"  {line}")
+        self._say(RIGHTS)
+        if found.changes:
+            self._say(f"  against {found.installed}: {', '.join(found.changes[:20])}")
+        for ability in found.new_abilities:
+            self._say(f"  NEW: {ability.text}, at {ability.where}")
+
+    def _get_checked(
+        self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool
+    ) -> None:
+        """Install a plugin's packages and check the plugin with them; see `accept`."""
+        before = [
+            PluginRequirement(Requirement(text), item) for text in self.shelf.needs.get(item, ())
+        ]
+        check = self.check or (
+            lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir)
+        )
+        self.reach(InstallStage.PACKAGES)
+        try:
+            accept(
+                lambda: self._checked(check, fetched),
+                item,
+                needs,
+                get=lambda wanted: self._get(item, wanted),
+                say=self._say,
+                force=force,
+            )
+        except NotAccepted as error:
+            self._get(item, PluginNeeds(tuple(before)))
+            raise InstallRefused(str(error)) from None
+
+    def _checked(
+        self, check: Callable[[FetchedPlugin], CheckResult], fetched: FetchedPlugin
+    ) -> CheckResult:
+        self.reach(InstallStage.CHECK)
+        stop_if_cancelled()
+        return check(fetched)
+
+    def _get(self, item: str, needs: PluginNeeds) -> None:
+        gone = [other for other in self.shelf.needs if other != item and self._is_gone(other)]
+        for line in get_packages(self.shelf, item, needs, gone):
+            self._say(f"  {line}")
+
+    def _is_gone(self, item: str) -> bool:
+        """Whether the plugin's files were removed by hand."""
+        source, _, name = item.partition("/")
+        return source == "local" and not self._taken(self._plugins / name)
+
+    def _finish(self) -> None:
+        """Finish or undo a change that a killed command has begun."""
+        if self.data_dir.is_dir():
+            recover_interrupted(self.data_dir)
+
+    @contextmanager
+    def _moving(
+        self,
+        item: str,
+        key: str,
+        place: Path,
+        aside: Path,
+        record: InstalledPlugin | None,
+        *,
+        loses: Path | None = None,
+    ) -> Iterator[None]:
+        """Keep a note about the change on disk while the plugin's files are moved. If this process
+        is killed, the note says how to finish or undo the change."""
+        plan = PluginMove(
+            item=item,
+            key=key,
+            place=place.relative_to(self.data_dir).as_posix(),
+            aside=aside.relative_to(self.data_dir).as_posix(),
+            replaces=place.exists(),
+            wanted=PluginSwitches(self.data_dir).wanted(item),
+            record=msgspec.Raw(msgspec.json.encode(record)),
+            loses=(loses.relative_to(self.data_dir).as_posix(),) if loses else (),
+        )
+        try:
+            with move_files(self.data_dir, plan):
+                yield
+        except MoveInProgress as error:
+            raise InstallRefused(str(error)) from None
+
+    def _move(self, ready: Path, place: Path, aside: Path) -> None:
+        """Move the new files to their place. The old files are first moved to ``aside``, and moved
+        back if this fails."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.exists():
+            place.rename(aside)
+        try:
+            ready.rename(place)
+        except BaseException:
+            if aside.exists():
+                aside.rename(place)
+            raise
+
+    def _find(self, name: str) -> tuple[str, InstalledPlugin]:
+        every = self._records.all()
+        for item, record in every.items():
+            if name in (item, record.key, item.partition("/")[2]) and name:
+                return item, record
+        known = ", ".join(record.key or item for item, record in every.items()) or "none"
+        raise InstallRefused(f"{name!r} was not installed by this command; there are {known}")
+
+    def _lying(self, name: str) -> tuple[str, Path, str]:
+        """Find a plugin in the bot's folder, whether it was installed or put there by hand."""
+        listed = {each.item: each.key for each in read_list(self.data_dir)}
+        for path in sorted(self._plugins.iterdir()) if self._plugins.is_dir() else ():
+            stem = path.stem if path.suffix == ".py" else path.name
+            item = f"local/{stem}"
+            if stem.startswith((".", "_")):
+                continue
+            record = self._records.all().get(item)
+            key = (record.key if record else "") or listed.get(item, "")
+            if name and name in (item, stem, key):
+                return item, path, key or inspect_plugin(path).key
+        raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
+
+    def _follow(self, item: str, key: str) -> None:
+        """Make a running bot read the plugins' folder again, by writing the file of switches
+        unchanged."""
+        PluginSwitches(self.data_dir).choose(
+            item, key, wanted=PluginSwitches(self.data_dir).wanted(item)
+        )
+
+
+@dataclass(slots=True)
+class _Resumed:
+    """Why a plugin could not be loaded again; empty if it could."""
+
+    problem: str = ""
+
+
+def _refuse_other(found: PluginProposal, expected: str) -> None:
+    if expected and found.digest != expected:
+        raise InstallRefused(
+            f"{found.source} has other files now than those that were shown: look at it again"
+        )
+
+
+def _copy(files: Path, target: Path) -> None:
+    if files.is_file():
+        shutil.copyfile(files, target)
+    else:
+        copy_files(files, target)
+
+
+def _record(
+    source: PluginSource, fetched: FetchedPlugin, place: Path, looked: PluginInspection
+) -> InstalledPlugin:
+    return install_record(
+        source,
+        place,
+        _as_placed(fetched, place),
+        key=looked.key,
+        version=looked.version,
+        commit=fetched.commit,
+    )
+
+
+def _as_placed(fetched: FetchedPlugin, place: Path) -> dict[str, str]:
+    """The digests of the fetched files, under the names that the files will have after the move."""
+    found = digests(fetched.path)
+    return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found

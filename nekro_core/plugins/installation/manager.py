@@ -1,0 +1,366 @@
+"""Changes the plugins of a running bot: looks at a source, installs, updates, goes back, switches,
+reloads and removes, without a restart and without touching other plugins.
+
+The work on files, git and pip is done by `Installer` in a worker thread. Meanwhile the plugin that
+is changed still runs. It is ended only while its files are replaced, and then loaded again. A turn
+that got its tools before that goes on with the old plugin's code, or its call fails and says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+
+from nekro_core.plugins.host.listing import PluginInfo, PluginState, UnknownPlugin
+from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.bot_follower import (
+    InstallRefused,
+    InstallStage,
+    Preflight,
+    no_preflight,
+)
+from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.install import Installer
+from nekro_core.plugins.installation.installed import InstalledPlugin, InstallRecords
+from nekro_core.plugins.installation.own_writes import changes_of_others
+from nekro_core.plugins.installation.plugin_index import IndexedPlugin, read_index
+from nekro_core.plugins.installation.proposal import PluginProposal
+from nekro_core.plugins.installation.sources import FetchedPlugin, parse
+from nekro_core.plugins.installation.versions import OldVersion, OldVersions
+from nekro_core.plugins.packages import PackageFolder
+from nekro_core.tools.problem import ProblemSeverity
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallStep:
+    """A step of an installation, for the person who waits: a new stage, or a line of text within
+    the stage."""
+
+    stage: InstallStage
+    text: str = ""
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Whether a cancellation now leaves everything as it was."""
+        return self.stage in (InstallStage.FETCH, InstallStage.PACKAGES, InstallStage.CHECK)
+
+
+Progress = Callable[[InstallStep], None]
+"""Called in the event loop with each step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedPlugin:
+    """A plugin as the operator manages it.
+
+    Attributes:
+        info: Its state, tools and problems.
+        builtin: Whether it came with the bot. It can be switched, but not updated or removed.
+        source: Where it was installed from, without a password; empty if it was put into the folder
+            by hand.
+        installed: When, in seconds since 1970; 0 if not known.
+        commit: Git's id of the installed commit; empty for other sources.
+        changed: The files that somebody changed since, one line each. Empty in a list.
+        versions: The old versions that can be restored, the newest first.
+    """
+
+    info: PluginInfo
+    builtin: bool
+    source: str = ""
+    installed: float = 0.0
+    commit: str = ""
+    changed: tuple[str, ...] = ()
+    versions: tuple[OldVersion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginChange:
+    """What a change of a plugin's files has done. ``info`` is None if the plugin was removed.
+    ``before`` is its former version; empty if there was none. ``changed`` is whether anything was
+    changed: an update of a plugin that is as it is there changes nothing."""
+
+    item: str
+    info: PluginInfo | None
+    before: str = ""
+    changed: bool = True
+
+
+def _no_progress(step: InstallStep) -> None:
+    del step
+
+
+class PluginManager:
+    """Manages the plugins of the bot of this process. Changes of files happen one after another.
+
+    The methods that change files can be cancelled until the files are replaced; everything is then
+    as it was before.
+    """
+
+    def __init__(
+        self,
+        registry: PluginRegistry,
+        data_dir: Path,
+        shelf: PackageFolder,
+        settings: PluginSettings,
+        *,
+        preflight: Preflight = no_preflight,
+        check: Callable[[FetchedPlugin], CheckResult] | None = None,
+    ) -> None:
+        """``shelf`` is the package folder on ``sys.path``. ``preflight`` and ``check`` are as in
+        `Installer`."""
+        self._registry = registry
+        self._data_dir = data_dir
+        self._shelf = shelf
+        self._settings = settings
+        self._preflight = preflight
+        self._check = check
+        self._changes = anyio.Lock()
+
+    async def plugins(self) -> tuple[ManagedPlugin, ...]:
+        """List all plugins, the built-in ones included. Whether their files were changed is left
+        out, because all of them would have to be read; `one` has it."""
+        infos = self._registry.plugins()
+        return await anyio.to_thread.run_sync(partial(self._listed, infos))
+
+    async def one(self, plugin: str) -> ManagedPlugin:
+        """Get one plugin by key or item. Raises `UnknownPlugin`."""
+        info = self.info(plugin)
+        (found,) = await anyio.to_thread.run_sync(partial(self._listed, (info,)))
+        changed = await anyio.to_thread.run_sync(
+            InstallRecords(self._data_dir).changed_since, info.item
+        )
+        return replace(found, changed=tuple(changes_of_others(changed)))
+
+    def info(self, plugin: str) -> PluginInfo:
+        """Get the present state of a plugin by key or item. Raises `UnknownPlugin`."""
+        every = self._registry.plugins()
+        for info in every:
+            if plugin and plugin in (info.item, info.key):
+                return info
+        known = ", ".join(info.key or info.item for info in every)
+        raise UnknownPlugin(f"there is no plugin {plugin!r}; there are {known or 'none'}")
+
+    async def index(self, address: str) -> tuple[IndexedPlugin, ...]:
+        """Read an index of plugins at an address. Raises `IndexRefused`."""
+        return await anyio.to_thread.run_sync(read_index, address)
+
+    async def look(
+        self, source: str, *, check: bool = True, progress: Progress = _no_progress
+    ) -> PluginProposal:
+        """Fetch a plugin and say what it is and may do, without changing anything.
+
+        ``source`` is a git address, a folder, a file, a zip or the address of a zip. With
+        ``check``, the plugin is loaded in a confined process, with the packages that it needs.
+
+        Raises `SourceRefused`, `FilesRefused`, `InvalidRequirements` and `PackagesRefused`.
+        """
+
+        def work(installer: Installer) -> PluginProposal:
+            return installer.propose(parse(source), check=check)
+
+        return await self._in_thread(work, progress)
+
+    async def look_at_update(
+        self, plugin: str, *, check: bool = True, progress: Progress = _no_progress
+    ) -> PluginProposal:
+        """Do the same for a new version of an installed plugin, from where it came from. Raises
+        `InstallRefused` and `UnknownPlugin` too."""
+        item = self.info(plugin).item
+
+        def work(installer: Installer) -> PluginProposal:
+            return installer.propose_update(item, check=check)
+
+        return await self._in_thread(work, progress)
+
+    async def install(
+        self,
+        source: str,
+        *,
+        expected: str = "",
+        force: bool = False,
+        progress: Progress = _no_progress,
+    ) -> PluginChange:
+        """Install a plugin with its packages, and load it.
+
+        ``expected`` is the `PluginProposal.digest` that the operator was shown; other files are
+        refused. Without ``force``, a plugin that cannot be loaded is not installed.
+
+        Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
+        `PackagesRefused`. After an error, no plugin has changed.
+        """
+
+        def work(installer: Installer) -> str:
+            return installer.install(parse(source), force=force, expected=expected)
+
+        async with self._changes:
+            item = await self._in_thread(work, progress)
+        return PluginChange(item=item, info=self.info(item))
+
+    async def update(
+        self,
+        plugin: str,
+        *,
+        source: str = "",
+        expected: str = "",
+        force: bool = False,
+        progress: Progress = _no_progress,
+    ) -> PluginChange:
+        """Fetch a plugin again, from ``source`` or from where it came from, and load the new
+        version. The old version is kept. If the new one cannot be loaded, the old one is put back
+        and loaded again. Arguments and errors are as in `install`."""
+        async with self._changes:
+            before = self.info(plugin)
+
+            def work(installer: Installer) -> str:
+                place = parse(source) if source else None
+                return installer.update(before.item, force=force, expected=expected, source=place)
+
+            item = await self._in_thread(work, progress)
+        return self._change(before, changed=bool(item))
+
+    async def roll_back(
+        self, plugin: str, number: int | None = None, *, progress: Progress = _no_progress
+    ) -> PluginChange:
+        """Replace a plugin by an old version, the newest if ``number`` is None. The replaced
+        version becomes an old version. Raises `InstallRefused`, `PackagesRefused` and
+        `UnknownPlugin`."""
+        async with self._changes:
+            before = self.info(plugin)
+            work = partial(_rolled_back, name=before.item, number=number)
+            await self._in_thread(work, progress)
+        return self._change(before)
+
+    async def remove(
+        self, plugin: str, *, data: bool, progress: Progress = _no_progress
+    ) -> PluginChange:
+        """Unload a plugin and delete its files, its old versions and the packages that it alone
+        needed. With ``data``, its data folder and configuration are deleted too. Raises
+        `InstallRefused` and `UnknownPlugin`."""
+        async with self._changes:
+            before = self._own(plugin)
+
+            def work(installer: Installer) -> str:
+                return installer.remove(before.item, data=data)
+
+            await self._in_thread(work, progress)
+        return PluginChange(item=before.item, info=None, before=before.version)
+
+    async def enable(self, plugin: str) -> PluginInfo:
+        """Load a plugin, now and at each start. Raises `UnknownPlugin` and `PluginSuspended`."""
+        return await self._registry.enable(plugin)
+
+    async def disable(self, plugin: str) -> PluginInfo:
+        """Unload a plugin until it is enabled again. Raises `UnknownPlugin`."""
+        return await self._registry.disable(plugin)
+
+    async def reload(self, plugin: str) -> PluginInfo:
+        """Load a plugin anew from its files. Raises `UnknownPlugin`, and `InstallRefused` if the
+        plugin is disabled."""
+        info = self.info(plugin)
+        if info.state is PluginState.DISABLED:
+            raise InstallRefused(f"{plugin} is disabled, so it is not loaded: enable it")
+        await self._registry.reload(info.item)
+        return self.info(info.item)
+
+    def _own(self, plugin: str) -> PluginInfo:
+        info = self.info(plugin)
+        if info.item.startswith("builtin/"):
+            raise InstallRefused(
+                f"{info.item} came with the bot and cannot be removed: disable it instead"
+            )
+        return info
+
+    def _change(self, before: PluginInfo, *, changed: bool = True) -> PluginChange:
+        return PluginChange(
+            item=before.item, info=self.info(before.item), before=before.version, changed=changed
+        )
+
+    def _listed(self, infos: tuple[PluginInfo, ...]) -> tuple[ManagedPlugin, ...]:
+        installed = InstallRecords(self._data_dir).all()
+        return tuple(self._managed(info, installed.get(info.item)) for info in infos)
+
+    def _managed(self, info: PluginInfo, record: InstalledPlugin | None) -> ManagedPlugin:
+        if record is None:
+            return ManagedPlugin(info=info, builtin=info.item.startswith("builtin/"))
+        return ManagedPlugin(
+            info=info,
+            builtin=False,
+            source=str(record.source),
+            installed=record.at,
+            commit=record.commit,
+            versions=OldVersions(self._data_dir).of(info.item),
+        )
+
+    async def _in_thread(self, work: Callable[[Installer], Result], progress: Progress) -> Result:
+        follower = _ThisBot(self._registry, self._data_dir)
+        told = _Told(progress)
+        installer = Installer(
+            data_dir=self._data_dir,
+            shelf=self._shelf,
+            ask=lambda _: True,
+            say=told.say,
+            settings=self._settings,
+            preflight=self._preflight,
+            check=self._check,
+            follower=follower,
+            reach=told.reach,
+        )
+        return await anyio.to_thread.run_sync(work, installer)
+
+
+class _Told:
+    """Passes what an installer says from its thread to the event loop."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._stage = InstallStage.FETCH
+
+    def say(self, text: str) -> None:
+        self._pass_on(InstallStep(stage=self._stage, text=text))
+
+    def reach(self, stage: InstallStage) -> None:
+        self._stage = stage
+        self._pass_on(InstallStep(stage=stage))
+
+    def _pass_on(self, step: InstallStep) -> None:
+        anyio.from_thread.run_sync(self._progress, step)
+
+
+class _ThisBot:
+    """The bot of this process, for an installer in a worker thread."""
+
+    def __init__(self, registry: PluginRegistry, data_dir: Path) -> None:
+        self._registry = registry
+        self._data_dir = data_dir
+
+    def suspend(self, item: str) -> None:
+        """See `BotFollower.suspend`."""
+        anyio.from_thread.run(self._suspend, item)
+
+    def resume(self, item: str) -> str:
+        """See `BotFollower.resume`."""
+        return anyio.from_thread.run(self._resume, item)
+
+    async def _suspend(self, item: str) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._registry.suspend(item)
+
+    async def _resume(self, item: str) -> str:
+        with anyio.CancelScope(shield=True):
+            info = await self._registry.resume(item)
+        if info is None or info.state is not PluginState.BROKEN:
+            return ""
+        errors = [each for each in info.problems if each.severity is ProblemSeverity.ERROR]
+        return "; ".join(map(str, errors or info.problems))
+
+
+def _rolled_back(installer: Installer, *, name: str, number: int | None) -> str:
+    return installer.roll_back(name, number)

@@ -1,0 +1,290 @@
+"""An operator manages the plugins of a running bot, and everything is in the audit log."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import SecretStr
+
+from nekro_core.chat import ChatKey
+from nekro_core.operator.errors import (
+    ChangedMeanwhile,
+    InvalidParameters,
+    NoSuchItem,
+    NotAllowed,
+)
+from nekro_core.operator.jobs import JobState
+from nekro_core.operator.operator import Operator
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from nekro_core.plugins.installation.bot_follower import InstallRefused
+from nekro_core.sandbox.settings import SandboxSettings
+from nekro_core.store import AuditRow
+from nekro_core.testing import Bot
+from tests.plugins.world import plugin_source
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+VIEWER = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.PAGE)
+OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.API)
+CHAT = ChatKey.parse("test-private_lin")
+CONFIG = '''
+from pydantic import Field
+from nekro_core.api.plugin import ConfigBase, ExtraField
+
+@plugin.mount_config()
+class Config(ConfigBase):
+    TOKEN: str = Field(default="", json_schema_extra=ExtraField(is_secret=True).model_dump())
+    COUNT: int = Field(default=3, ge=1, le=9)
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "broken", "Fails.")
+async def broken(_ctx: AgentCtx, number: int) -> str:
+    """Divide.
+
+    Args:
+        number: What to divide by.
+    """
+    return str(1 / number)
+'''
+
+
+@pytest.fixture
+async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
+    stay = tmp_path / "stay.py"
+    stay.write_text(plugin_source("stay", "sit"))
+    quiet = {"nekro_sandbox": SandboxSettings(pool_size=0)}
+    async with Bot.open(tmp_path / "data", stay, settings=quiet) as bot:
+        yield bot
+
+
+@pytest.fixture
+def operator(bot: Bot) -> Operator:
+    return bot.app.operations
+
+
+@pytest.fixture
+def cup(tmp_path: Path) -> Path:
+    folder = tmp_path / "work" / "cup"
+    write(folder)
+    return folder
+
+
+def write(folder: Path, *, version: str = "1", more: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    source = plugin_source("cup", "shake", more=CONFIG + more)
+    (folder / "__init__.py").write_text(source.replace('"1", "ann"', f'"{version}", "ann"'))
+
+
+async def entries(operator: Operator) -> list[AuditRow]:
+    return [*await operator.audit.audit_log.rows.newest()]
+
+
+async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
+    operator: Operator, cup: Path
+) -> None:
+    plugins = operator.plugins
+    shown = (await plugins.look(OTTO, source=SecretStr(str(cup)))).result
+    assert (shown.key, shown.loads, shown.tools) == ("ann.cup", True, ("shake", "broken"))
+    assert "What a model reads that answers in Python" in shown.report
+    job = operator.jobs.start(plugins.install, OTTO, {"source": str(cup), "expected": shown.digest})
+    texts = set()
+    with anyio.fail_after(60):
+        while not job.finished.is_set():
+            texts.add(job.text)
+            await anyio.sleep(0.02)
+    assert job.state is JobState.DONE, job.text
+    assert "checking it in a confined process" in texts
+
+    view = await plugins.one(VIEWER, plugin="ann.cup")
+    assert (view.state, view.has_form, view.source) == ("loaded", True, str(cup))
+    listed = await plugins.every(VIEWER)
+    assert {"local/cup", "local/stay"} <= {each.item for each in listed.plugins}
+
+    form = await plugins.form(VIEWER, plugin="ann.cup")
+    change = await operator.perform(
+        OTTO,
+        "plugins.configure",
+        {"plugin": "ann.cup", "values": {"TOKEN": "s3cret", "COUNT": 5}, "expected": form.revision},
+    )
+    assert change.result.changes[0].new == "set"
+    assert not change.undoable
+    with pytest.raises(ChangedMeanwhile, match="COUNT"):
+        await operator.perform(
+            OTTO,
+            "plugins.configure",
+            {"plugin": "ann.cup", "values": {"COUNT": 6}, "expected": form.revision},
+        )
+    with pytest.raises(InvalidParameters, match=r"values\.COUNT: Input should be less than"):
+        await operator.perform(
+            OTTO,
+            "plugins.configure",
+            {"plugin": "ann.cup", "values": {"COUNT": 60}, "expected": change.result.revision},
+        )
+    change = await operator.perform(
+        OTTO,
+        "plugins.configure",
+        {"plugin": "ann.cup", "values": {"COUNT": 6}, "expected": change.result.revision},
+    )
+    assert change.undoable
+    await operator.audit.undo(OTTO, entry_id=change.entry_id)
+    form = await plugins.form(VIEWER, plugin="ann.cup")
+    assert form.values == {"TOKEN": {"$secret": "TOKEN"}, "COUNT": 5}
+
+    shake, broken = await plugins.tools(VIEWER, plugin="ann.cup", chat_key=CHAT)
+    assert "def shake(text: str" in shake.stub
+    assert [(each.name, each.kind.value, each.whole) for each in broken.fields] == [
+        ("number", "number", True)
+    ]
+    assert broken.fields[0].help == "What to divide by."
+    trial = (
+        await plugins.try_tool(OTTO, name="shake", arguments={"text": "it"}, chat_key=CHAT)
+    ).result
+    assert (trial.text, trial.failed, trial.fault) == ("ann: it", False, None)
+    trial = (
+        await plugins.try_tool(OTTO, name="broken", arguments={"number": 0}, chat_key=CHAT)
+    ).result
+    assert trial.failed
+    assert trial.fault
+    assert trial.fault.text == "ZeroDivisionError: division by zero"
+    file, _, line = trial.fault.where.rpartition(":")
+    assert Path(file).read_text().splitlines()[int(line) - 1].strip() == "return str(1 / number)"
+    trial = (
+        await plugins.try_tool(OTTO, name="broken", arguments={"number": "x"}, chat_key=CHAT)
+    ).result
+    assert trial.failed
+    assert "number" in trial.text
+    use = await plugins.use(VIEWER, plugin="ann.cup")
+    assert [(each.name, each.calls, each.errors) for each in use.tools] == [
+        ("shake", 1, 0),
+        ("broken", 2, 2),
+    ]
+    assert (use.errors, use.model_requests) == (2, 0)
+    view = await plugins.one(VIEWER, plugin="ann.cup")
+    assert (view.errors, view.last_error == use.last_error) == (2, True)
+    with pytest.raises(NoSuchItem, match="no tool 'shak' here; there is shake"):
+        await plugins.try_tool(OTTO, name="shak", arguments={}, chat_key=CHAT)
+    with pytest.raises(NoSuchItem, match="shake can only be called in a chat"):
+        await plugins.try_tool(OTTO, name="shake", arguments={})
+
+    await plugins.remove(OTTO, plugin="ann.cup", data=True)
+    with pytest.raises(NoSuchItem, match=r"no plugin 'ann\.cup'"):
+        await plugins.one(VIEWER, plugin="ann.cup")
+    stored = await entries(operator)
+    assert "s3cret" not in repr(stored)
+    actions = [(each.action, each.outcome) for each in reversed(stored)]
+    assert actions[:3] == [
+        ("plugins.look", "done"),
+        ("plugins.install", "done"),
+        ("plugins.configure", "done"),
+    ]
+    assert actions[-1] == ("plugins.remove", "done")
+
+
+async def test_an_update_and_a_switch_are_undone_from_the_audit_log(
+    operator: Operator, cup: Path
+) -> None:
+    plugins = operator.plugins
+    await plugins.install(OTTO, source=SecretStr(str(cup)))
+    write(cup, version="2", more="import subprocess\n")
+    shown = (await plugins.look_at_update(OTTO, plugin="ann.cup", check=False)).result
+    assert (shown.version, shown.installed, shown.changes) == ("2", "1", ("changed __init__.py",))
+    assert [each.text for each in shown.abilities if each.new] == [
+        "starts programs on this machine (subprocess)"
+    ]
+    done = await plugins.update(OTTO, plugin="ann.cup", expected=shown.digest)
+    assert (done.result.version, done.undoable) == ("2", True)
+    assert [each.version for each in done.result.versions] == ["1"]
+    await operator.audit.undo(OTTO, entry_id=done.entry_id)
+    assert (await plugins.one(VIEWER, plugin="ann.cup")).version == "1"
+    write(cup, version="3", more="\nraise RuntimeError('no luck')\n")
+    with pytest.raises(InstallRefused, match="no luck"):
+        await plugins.update(OTTO, plugin="ann.cup")
+    assert (await plugins.one(VIEWER, plugin="ann.cup")).state == "loaded"
+
+    done = await plugins.disable(OTTO, plugin="ann.cup")
+    assert done.result.state == "disabled"
+    await operator.audit.undo(OTTO, entry_id=done.entry_id)
+    assert (await plugins.one(VIEWER, plugin="ann.cup")).state == "loaded"
+    assert (await plugins.reload(OTTO, plugin="ann.cup")).result.state == "loaded"
+    again = await plugins.enable(OTTO, plugin="ann.cup")
+    assert not again.undoable
+    newest, *_ = await entries(operator)
+    assert json.loads(newest.new)["version"] == "1"
+
+
+SLOW = '''
+import anyio
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "ponder", "Thinks for a while.")
+async def ponder(_ctx: AgentCtx) -> str:
+    """Think."""
+    (plugin.get_plugin_data_dir() / "pondering").touch()
+    await anyio.sleep(2)
+    return "{words}"
+'''
+
+
+async def test_a_turn_that_runs_during_an_update_ends_with_its_functions(
+    bot: Bot, operator: Operator, cup: Path
+) -> None:
+    write(cup, more=SLOW.replace("{words}", "as 1"))
+    await operator.plugins.install(OTTO, source=SecretStr(str(cup)))
+    mark = bot.app.plugins.services.data_dir / "plugin_data" / "ann.cup" / "pondering"
+    answers: list[str] = []
+    chat = bot.chat()
+
+    async def talk() -> None:
+        code = 'first = ponder()\nsend_channel_message(first + ", then " + shake("it"))'
+        answers.extend(await chat.ask("think", code=code))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(talk)
+        with anyio.fail_after(60):
+            while not mark.exists():
+                await anyio.sleep(0.02)
+        write(cup, version="2", more=SLOW.replace("{words}", "as 2"))
+        done = await operator.plugins.update(OTTO, plugin="ann.cup", force=True)
+        assert done.result.version == "2"
+    assert answers == ["as 1, then ann: it"]
+    assert await chat.ask("again", code="send_channel_message(ponder())") == ["as 2"]
+
+
+async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:
+    address = "https://token-abc@127.0.0.1:9/ann/cup.git"
+    with pytest.raises(InvalidParameters, match="source: git failed"):
+        await operator.plugins.look(OTTO, source=SecretStr(address), check=False)
+    newest, *_ = await entries(operator)
+    assert newest.outcome == "failed"
+    assert "token-abc" not in repr(newest)
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "look": {"source": "x"},
+    "look_at_update": {"plugin": "x"},
+    "install": {"source": "x"},
+    "update": {"plugin": "x"},
+    "roll_back": {"plugin": "x"},
+    "remove": {"plugin": "x", "data": False},
+    "enable": {"plugin": "x"},
+    "disable": {"plugin": "x"},
+    "reload": {"plugin": "x"},
+    "configure": {"plugin": "x", "values": {}, "expected": ""},
+    "try_tool": {"name": "x", "arguments": {}},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_viewer_is_refused_and_an_unknown_name_is_told(
+    operator: Operator, name: str
+) -> None:
+    with pytest.raises(NotAllowed):
+        await operator.perform(VIEWER, f"plugins.{name}", CALLS[name])
+    with pytest.raises((NoSuchItem, InvalidParameters)):
+        await operator.perform(OTTO, f"plugins.{name}", CALLS[name])
+
+
+async def test_the_table_has_every_action(operator: Operator) -> None:
+    acts = {name for name, each in operator.plugins.declared().items() if each.acts}
+    assert acts == set(CALLS)
