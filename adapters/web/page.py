@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from nekro_core.api.adapter import OperatorHost, Recorded, Working
+from nekro_core.api.console import API
 from nekro_core.api.i18n import preferred
 
-from .guard import API
 from .http_api import INSTANCE
 from .rooms import BOT_ID, room_name
 from .texts import texts

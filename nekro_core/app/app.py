@@ -22,8 +22,9 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
-from nekro_core.app.settings import Settings
+from nekro_core.app.settings import Settings, SettingsError
 from nekro_core.chat import ChatKey
+from nekro_core.console.web_site import ConsoleSite, WebSettingWrong
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
@@ -61,6 +62,7 @@ class App:
         host: AdapterHost,
         operator: OperatorHost,
         operations: Operator,
+        site: ConsoleSite,
         linked_media: WebApplication,
         runtime: AgentRuntime,
         plugins: PluginRegistry,
@@ -72,6 +74,8 @@ class App:
         self.operator = operator
         self.operations = operations
         """Everything that an operator may see and do."""
+        self.site = site
+        """The web site, to which adapters add their pages. `ConsoleSite.install` serves it."""
         self.linked_media = linked_media
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
@@ -146,12 +150,20 @@ class App:
                 )
             )
             host.admission = runtime.admission
+            site = _make_site(message_io, data, configuration, wall)
             operations = await stack.enter_async_context(
-                open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
+                open_operator(
+                    settings,
+                    message_io=message_io,
+                    extensions=extensions,
+                    identity=site.identity,
+                    wall=wall,
+                )
             )
             app = cls(
                 host=host,
-                operator=operator_host(message_io, extensions, runtime),
+                operator=operator_host(message_io, extensions, runtime, site),
+                site=site,
                 operations=operations,
                 linked_media=message_io.links,
                 runtime=runtime,
@@ -216,6 +228,20 @@ async def _start(adapter: Adapter) -> None:
         logger.error("the adapter {} did not start within {:g} s", adapter.name, _START_S)
     except Exception:  # noqa: BLE001 - code of other people
         logger.exception("the adapter {} could not be started", adapter.name)
+
+
+def _make_site(
+    message_io: MessageIO,
+    data: Path,
+    configuration: Mapping[str, Any],
+    wall: Callable[[], float],
+) -> ConsoleSite:
+    """Make the web site. Without it, nothing would check who asks, so a wrong setting ends the
+    start. Raises `SettingsError`."""
+    try:
+        return ConsoleSite.of(message_io.store, data, configuration, clock=wall)
+    except (WebSettingWrong, RuntimeError) as error:
+        raise SettingsError(str(error)) from None
 
 
 def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:

@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fastapi import APIRouter
+
 from nekro_core.chat import ChatKey, DeliveryState, RunRecord
 from nekro_core.delivery.activity import Activity
 from nekro_core.delivery.outbound.admin import OPEN_STATES
@@ -272,6 +274,37 @@ class KeptMedia(Protocol):
         """
 
 
+class Site(Protocol):
+    """The bot's web site, behind its login (`nekro_core.console.web_site.ConsoleSite`).
+
+    Every request is checked before a route sees it: the host name, the origin and the login. The
+    person who asks is ``request.state.actor``, an `Actor`.
+    """
+
+    def add_router(self, router: APIRouter, *, area: str) -> None:
+        """Add routes. A person with any role may read (``GET`` and ``HEAD``). Other methods and
+        websockets need the role of an operator. An API token needs a scope of the area.
+
+        Args:
+            router: The routes. Each path begins with `PAGE` or `API`.
+            area: The area, as the scopes of API tokens name it, such as ``rooms``.
+
+        Raises:
+            ValueError: A path is elsewhere, or the site serves requests already.
+        """
+
+    def add_page(self, path: str, application: WebApplication) -> None:
+        """Add an application that gets all requests below a path that no route takes.
+
+        Args:
+            path: `PAGE`, or a path below it.
+            application: The ASGI application. Each person who is logged in may use it.
+
+        Raises:
+            ValueError: The path is elsewhere, or the site serves requests already.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorHost:
     """Everything of the bot that an operator's page can use.
@@ -286,10 +319,11 @@ class OperatorHost:
         sessions: The turns that run now.
         chats: The chats in the store.
         media: The stored media of chats.
-        pages: The pages of plugins. The adapter mounts them at ``/plugins`` behind a login, because
-            they do not check a login themselves.
-        webhooks: The webhooks of plugins. The adapter mounts them at ``/api/webhook`` without a
+        pages: The pages of plugins. The console mounts them at ``/plugins`` behind its login,
+            because they do not check a login themselves.
+        webhooks: The webhooks of plugins. The console mounts them at ``/api/webhook`` without a
             login, because each webhook checks its own secret.
+        site: The web site, to which an adapter adds its page behind the login.
     """
 
     tools: ToolService
@@ -303,3 +337,4 @@ class OperatorHost:
     media: KeptMedia
     pages: WebApplication
     webhooks: WebApplication
+    site: Site

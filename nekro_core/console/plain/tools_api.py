@@ -7,13 +7,12 @@ from typing import assert_never
 import anyio
 from fastapi import APIRouter, Request, Response
 
-from nekro_core.api.adapter import OperatorHost, ToolAnswer
-from nekro_core.api.chat import ChatKey, ChatKeyError
-from nekro_core.api.content import AudioContent, Content, ImageContent, TextContent
-
-from .body import read_json
-from .errors import WebApiError
-from .views import Json
+from nekro_core.chat import ChatKey, ChatKeyError
+from nekro_core.console.plain.views import Json
+from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.http_routes import WebApiError, read_json
+from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
+from nekro_core.tools.offer import ToolAnswer
 
 _GONE = 499
 """The status that proxies log if the client has disconnected. No client receives it."""

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from adapters.web.errors import Route
-from adapters.web.turns_page import add_turns, turns_page
+from nekro_core.api.console import Route
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
+from nekro_core.console.plain.turns_page import add_turns, turns_page
 from nekro_core.store import Step, Store
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")

@@ -3,8 +3,8 @@ page does not. `Guard` checks the login, and the origin of forms."""
 
 from html import escape
 
-from .guard import PAGE
-from .texts import texts
+from nekro_core.console.page_texts import texts_of
+from nekro_core.operator.http_routes import PAGE
 
 TURNS = f"{PAGE}/turns"
 OUTBOX = f"{PAGE}/outbox"
@@ -50,7 +50,7 @@ margin-bottom:.6rem} tr:has(th){display:none} td{border:0;padding:.15rem 0;min-w
 def plain_page(language: str, title: str, body: str, *, path: str) -> str:
     """Make a page. ``body`` is HTML, and ``title`` is text. ``path`` is the page's address, which
     the navigation marks as current."""
-    words = texts(language)
+    words = texts_of("plain", language)
     pages = (
         (f"{PAGE}/", words["chat_title"]),
         (TURNS, words["turns_title"]),

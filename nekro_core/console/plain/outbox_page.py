@@ -11,13 +11,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from nekro_core.api.adapter import CannotDo, DeliveryRow, OperatorHost
-from nekro_core.api.chat import plain_text
-from nekro_core.api.i18n import preferred
-
-from .plain_page import OUTBOX as PATH
-from .plain_page import plain_page
-from .texts import texts
+from nekro_core.chat import plain_text
+from nekro_core.chat.catalogue import preferred
+from nekro_core.console.page_texts import texts_of
+from nekro_core.console.plain.plain_page import OUTBOX as PATH
+from nekro_core.console.plain.plain_page import plain_page
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.operator.contract import OperatorHost
+from nekro_core.store import DeliveryRow
 
 _LISTED = 100
 _SHOWN = 300
@@ -50,7 +51,7 @@ def outbox_page(operator: OperatorHost) -> APIRouter:
 
 
 def _html(rows: list[DeliveryRow], language: str, said: str) -> str:
-    words = texts(language)
+    words = texts_of("plain", language)
     notice = f'<p class="said">{escape(said)}</p>' if said else ""
     lines = "".join(_row(row, language) for row in rows)
     body = (
@@ -64,7 +65,7 @@ def _html(rows: list[DeliveryRow], language: str, said: str) -> str:
 
 
 def _row(row: DeliveryRow, language: str) -> str:
-    words = texts(language)
+    words = texts_of("plain", language)
     at = datetime.fromtimestamp(row.created, UTC).astimezone().isoformat(" ", "seconds")
     text = escape(plain_text(row.segments)[:_SHOWN])
     actions = ["drop"] if row.state.can_be_dropped else []

@@ -10,15 +10,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from nekro_core.api.adapter import OperatorHost
-from nekro_core.api.chat import ChatKey, ChatKeyError, RunRecord, plain_text
-from nekro_core.api.i18n import preferred
-from nekro_core.api.turn_log import LoggedTurn, Step, Usage
-
-from .errors import WebApiError
-from .plain_page import TURNS, plain_page
-from .texts import texts
-from .views import Json, run_view
+from nekro_core.chat import ChatKey, ChatKeyError, RunRecord, plain_text
+from nekro_core.chat.catalogue import preferred
+from nekro_core.console.page_texts import texts_of
+from nekro_core.console.plain.plain_page import TURNS, plain_page
+from nekro_core.console.plain.views import Json, run_view
+from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.http_routes import WebApiError
+from nekro_core.store import LoggedTurn, Step, Usage
 
 _LISTED = 50
 _MOST_LISTED = 500
@@ -47,7 +46,7 @@ def turns_page(operator: OperatorHost) -> APIRouter:
         language = preferred(request.headers.get("accept-language", ""))
         logged = await operator.turns.one(turn_id)
         if logged is None:
-            words = texts(language)
+            words = texts_of("plain", language)
             notice = f"<p>{escape(words['turns_gone'])}</p>"
             return HTMLResponse(plain_page(language, words["turns_title"], notice, path=TURNS), 404)
         return HTMLResponse(_one(*logged, language))
@@ -110,7 +109,7 @@ def _seconds(logged: LoggedTurn) -> float:
 
 
 def _list(turns: list[LoggedTurn], spent: Usage, language: str, chat: str) -> str:
-    words = texts(language)
+    words = texts_of("plain", language)
     tokens = spent.tokens
     day = words["turns_day"].format(turns=spent.turns, tokens=f"{tokens:,}")
     if spent.cost:
@@ -134,7 +133,7 @@ def _list(turns: list[LoggedTurn], spent: Usage, language: str, chat: str) -> st
 
 
 def _row(logged: LoggedTurn, language: str) -> str:
-    words, turn = texts(language), logged.turn
+    words, turn = texts_of("plain", language), logged.turn
     at = datetime.fromtimestamp(turn.started, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     question = escape(_question(logged) or words["turns_forgotten"])
     of_chat = f"{TURNS}?{escape(urlencode({'chat': str(turn.chat_key)}))}"
@@ -148,7 +147,7 @@ def _row(logged: LoggedTurn, language: str) -> str:
 
 
 def _one(logged: LoggedTurn, steps: list[Step], runs: list[RunRecord], language: str) -> str:
-    words = texts(language)
+    words = texts_of("plain", language)
     question = escape(_question(logged) or words["turns_forgotten"])
     about = (
         f"<p>{question}<br><small>{escape(_who(logged))} · "
@@ -164,7 +163,7 @@ def _one(logged: LoggedTurn, steps: list[Step], runs: list[RunRecord], language:
 
 
 def _run(run: RunRecord, language: str) -> str:
-    words = texts(language)
+    words = texts_of("plain", language)
     parts = (("run_code", run.code), ("run_output", run.output), ("run_error", run.error))
     return "".join(
         f"<h2>{escape(words[key])}</h2><pre{' class=bad' if key == 'run_error' else ''}>"
@@ -182,7 +181,7 @@ def _who(logged: LoggedTurn) -> str:
 def _ended(logged: LoggedTurn, language: str) -> str:
     """Return HTML that says how a turn ended. If it ended because of a problem, the HTML has the
     exact stop reason too."""
-    words, stop = texts(language), logged.turn.stop or "running"
+    words, stop = texts_of("plain", language), logged.turn.stop or "running"
     ending = words.get(f"turn_is_{stop}") or words.get(f"turn_is_{stop.partition('_')[0]}") or stop
     if stop == "running":
         return escape(ending)
@@ -194,7 +193,7 @@ def _ended(logged: LoggedTurn, language: str) -> str:
 def _used(logged: LoggedTurn, language: str) -> str:
     usage = logged.usage
     tokens = usage.tokens
-    summary = texts(language)["turns_use"].format(
+    summary = texts_of("plain", language)["turns_use"].format(
         steps=usage.steps, tokens=f"{tokens:,}", seconds=f"{_seconds(logged):.1f}"
     )
     priced = f" · {_money(usage)}" if usage.cost else ""

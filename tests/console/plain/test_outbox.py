@@ -11,11 +11,11 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from adapters.web.errors import Route
-from adapters.web.outbox_api import add_outbox
-from adapters.web.outbox_page import _html, outbox_page
-from adapters.web.texts import texts
+from nekro_core.api.console import Route
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
+from nekro_core.console.page_texts import texts_of
+from nekro_core.console.plain.outbox_api import add_outbox
+from nekro_core.console.plain.outbox_page import _html, outbox_page
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
@@ -104,7 +104,7 @@ async def test_invalid_requests_are_answered_with_the_reason(
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
 def test_every_state_has_a_name_in_each_language(language: str) -> None:
-    assert all(texts(language)[f"outbox_is_{state.value}"] for state in DeliveryState)
+    assert all(texts_of("plain", language)[f"outbox_is_{state.value}"] for state in DeliveryState)
 
 
 async def test_a_dropped_message_can_be_sent_again(bench: Bench) -> None:

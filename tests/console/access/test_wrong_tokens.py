@@ -13,19 +13,19 @@ from starlette.datastructures import Headers
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from adapters.web.authentication import (
+from nekro_core.console.access.guard import session_cookie
+from nekro_core.console.access.login import FORM_S, MOST_FORMS
+from nekro_core.console.access.login_attempts import (
     FAILURE_WINDOW_S,
     MAX_ADDRESSES,
     MAX_FAILURES,
     MAX_FAILURES_IN_ALL,
-    Authenticator,
     LoginAttempts,
-    rate_limit_key,
 )
-from adapters.web.guard import Guard, session_cookie
-from adapters.web.login import FORM_S, MOST_FORMS
-from adapters.web.settings import WebSettings
-from tests.adapters.web.running import NO_TLS, Clock, Web, serving
+from nekro_core.console.access.settings import AccessSettings
+from nekro_core.operator.identity.guess_limit import rate_limit_key
+from tests.adapters.web.running import NO_TLS, Clock, Web
+from tests.console.access.guarded import TOKEN, guarded
 
 Way = Callable[[Web, httpx.AsyncClient, str], Awaitable[httpx.Response]]
 
@@ -74,14 +74,14 @@ async def test_the_right_token_works_after_many_wrong_ones(chat: Web, wrong: str
     assert [a.status_code for a in tries] == [401] * MAX_FAILURES + [429] * MAX_FAILURES
     assert all(0 < int(a.headers["retry-after"]) <= FAILURE_WINDOW_S + 1 for a in tries[-5:])
     for name, way in WAYS.items():
-        token = chat.adapter.access_token
+        token = chat.site.access_token
         if name == "link":
-            token = chat.adapter.login_link(chat.url).partition("token=")[2]
+            token = chat.site.login_link(chat.url).partition("token=")[2]
         async with chat.stranger() as owner:
             answer = await way(chat, owner, token)
             assert is_in(answer), (name, answer.status_code)
     # The one-time token of a link also works in the form. People may paste it there.
-    token = chat.adapter.login_link(chat.url).partition("token=")[2]
+    token = chat.site.login_link(chat.url).partition("token=")[2]
     async with chat.stranger() as owner:
         assert is_in(await by_form(chat, owner, token))
         assert "nekro_session" in str(owner.cookies)
@@ -103,8 +103,8 @@ async def test_the_right_token_works_while_wrong_ones_arrive(chat: Web) -> None:
         with anyio.fail_after(30):
             for _ in range(50):
                 async with chat.stranger() as owner:
-                    assert is_in(await by_form(chat, owner, chat.adapter.access_token))
-                assert is_in(await by_header(chat, chat.client, chat.adapter.access_token))
+                    assert is_in(await by_form(chat, owner, chat.site.access_token))
+                assert is_in(await by_header(chat, chat.client, chat.site.access_token))
         stop.set()
 
 
@@ -118,7 +118,7 @@ async def test_wrong_tokens_from_many_addresses_share_a_limit(chat: Web) -> None
             statuses += [answer.status_code for answer in tries]
     assert statuses[:MAX_FAILURES_IN_ALL] == [401] * MAX_FAILURES_IN_ALL
     assert set(statuses[MAX_FAILURES_IN_ALL:]) == {429}
-    assert is_in(await by_header(chat, chat.client, chat.adapter.access_token))
+    assert is_in(await by_header(chat, chat.client, chat.site.access_token))
     chat.clock.now += FAILURE_WINDOW_S + 1
     async with chat.stranger() as stranger:
         assert (await by_header(chat, stranger, "wrong")).status_code == 401
@@ -149,11 +149,7 @@ async def test_the_right_token_works_for_a_websocket(tmp_path: Path) -> None:
         await socket.accept()
         await socket.send_text("here")
 
-    authenticator = Authenticator(
-        access_token="right" * 5, session_secret="s", session_s=60, clock=Clock()
-    )
-    app.add_middleware(Guard, authenticator=authenticator, allowed_hosts=frozenset[str]())
-    async with serving(app) as url:
+    async with guarded(app, tmp_path) as (url, authenticator):
         address = url.replace("http", "ws", 1) + "/plugins/echo"
 
         async def hears(**headers: str) -> str:
@@ -165,8 +161,11 @@ async def test_the_right_token_works_for_a_websocket(tmp_path: Path) -> None:
 
         for _ in range(2 * MAX_FAILURES):
             assert await hears(Authorization="Bearer wrong") == ""
-        assert await hears(Authorization="Bearer " + "right" * 5) == "here"
-        assert await hears(Cookie=f"{authenticator.cookie}={authenticator.new_session()}") == "here"
+        assert await hears(Authorization=f"Bearer {TOKEN}") == "here"
+        session = await authenticator.identity.sessions.begin(
+            await authenticator.identity.people.owner(), address="", user_agent=""
+        )
+        assert await hears(Cookie=f"{authenticator.cookie}={session}") == "here"
 
 
 def test_the_number_of_remembered_addresses_is_bounded() -> None:
@@ -199,7 +198,7 @@ def test_failures_are_counted_per_address_or_ipv6_network(address: str, counted:
 @pytest.mark.parametrize("token", ["a" * 40, "abcabcabcabcabcabcabc", "too short"])
 def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
     with pytest.raises(ValidationError, match="at least"):
-        WebSettings(web_access_token=SecretStr(token))
+        AccessSettings(web_access_token=SecretStr(token))
 
 
 @pytest.mark.parametrize(
@@ -247,7 +246,7 @@ async def test_too_many_slow_forms_end_the_oldest_ones_and_a_new_form_is_read(ch
             with anyio.fail_after(FORM_S / 2):
                 assert b" 408 " in await stream.receive()
         async with chat.stranger() as owner:
-            assert is_in(await by_form(chat, owner, chat.adapter.access_token))
+            assert is_in(await by_form(chat, owner, chat.site.access_token))
         with anyio.move_on_after(0.2) as silence:
             await streams[-1].receive()
         assert silence.cancelled_caught

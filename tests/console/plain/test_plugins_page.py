@@ -8,8 +8,8 @@ import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from adapters.web.plugins_page import add_plugins, plugins_page
 from nekro_core.api.adapter import PluginShown, PluginsShown
+from nekro_core.console.plain.plugins_page import add_plugins, plugins_page
 
 FINE = PluginShown(
     item="builtin/dice", key="nekro.dice", version="1.0", state="loaded", tools=("roll", "shake")

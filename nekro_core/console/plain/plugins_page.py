@@ -6,12 +6,11 @@ from html import escape
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
-from nekro_core.api.adapter import OperatorHost, PluginShown, PluginsShown
-from nekro_core.api.i18n import preferred
-
-from .plain_page import PLUGINS, plain_page
-from .texts import texts
-from .views import Json
+from nekro_core.chat.catalogue import preferred
+from nekro_core.console.page_texts import texts_of
+from nekro_core.console.plain.plain_page import PLUGINS, plain_page
+from nekro_core.console.plain.views import Json
+from nekro_core.operator.contract import OperatorHost, PluginShown, PluginsShown
 
 _COLOURS = {"loaded": "good", "broken": "bad"}
 
@@ -51,7 +50,7 @@ def add_plugins(router: APIRouter, operator: OperatorHost) -> None:
 
 
 def _html(shown: PluginsShown, language: str) -> str:
-    words = texts(language)
+    words = texts_of("plain", language)
     notice = ""
     if shown.at_next_start:
         lines = "".join(f"<li>{escape(line)}</li>" for line in shown.at_next_start)

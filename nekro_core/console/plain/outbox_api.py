@@ -2,11 +2,13 @@
 
 from fastapi import APIRouter
 
-from nekro_core.api.adapter import OPEN_STATES, CannotDo, DeliveryRow, OperatorHost
-from nekro_core.api.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
-
-from .errors import WebApiError
-from .views import Json
+from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
+from nekro_core.console.plain.views import Json
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.outbound.admin import OPEN_STATES
+from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.http_routes import WebApiError
+from nekro_core.store import DeliveryRow
 
 MAX_LISTED = 500
 _SHOWN = 2000

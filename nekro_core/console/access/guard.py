@@ -1,30 +1,32 @@
 """Checks the host, the origin and the login of every request, before its route runs.
 
 With DNS rebinding, a stranger's page reaches a server on loopback under the stranger's own host
-name. So the ``Host`` header of all requests is checked. ``Origin`` and login are checked for this
-adapter's paths: ``/ui`` (page, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
+name. So the ``Host`` header of all requests is checked. ``Origin`` and login are checked for the
+web site's own paths: ``/ui`` (pages, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
+
+The guard puts the person who asks into the request's state: ``request.state.actor`` is an `Actor`,
+and ``request.state.visit`` a `Visit`, which a page that stays open asks again.
 """
 
-import ipaddress
 from collections.abc import Set as AbstractSet
-from urllib.parse import urlsplit
 
+from loguru import logger
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .authentication import Authenticator
-from .body_limit import BodyLimitMiddleware, send_refusal
-from .login_page import login_page
+from nekro_core.console.access.authentication import Authenticator, Visit
+from nekro_core.console.access.body_limit import BodyLimitMiddleware, send_refusal
+from nekro_core.console.access.live_visits import while_allowed
+from nekro_core.console.access.login_page import login_page
+from nekro_core.console.access.origins import host_allowed, origin_allowed, pulled_in
+from nekro_core.operator.http_routes import API, PAGE, PLUGINS, WEBHOOKS
+from nekro_core.operator.roles import AccessRole
+from nekro_core.store import StoreUnavailable
 
-PAGE = "/ui"
-API = "/api/v1"
-PLUGINS = "/plugins"
-"""Path of the plugins' pages. Only the operator may open them, as for the chat page."""
-WEBHOOKS = "/api/webhook"
-"""Path of webhooks. Other servers call them. They cannot log in, so the address contains a
-secret."""
+OWN_PAGES = frozenset({"/", "/login", "/login/code", "/join", "/logout"})
+"""The pages before the login. Everybody may open them."""
 POLICY = (
     # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. People's messages
     # are inserted only as text, and nothing can be loaded from or sent to another host.
@@ -50,18 +52,27 @@ class Guard:
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is None and _bounds_bodies(scope):
+        answer: Response | Visit | None = self._place_refusal(scope)
+        if answer is None and _needs_login(routed_path(scope)):
+            try:
+                answer = await self._visitor(scope)
+            except StoreUnavailable as error:
+                logger.error("{}: {}", scope["path"], error)
+                answer = _json(503, "store", str(error))
+        if isinstance(answer, Visit):
+            scope.setdefault("state", {}).update(actor=answer.actor, visit=answer)
+            await while_allowed(self._app, answer, scope, receive, _hardened(scope, send))
+        elif answer is None and _bounds_bodies(scope):
             await self._app(scope, receive, _hardened(scope, send))
-        elif refusal is None:
+        elif answer is None:
             await self._others(scope, receive, send)
         elif scope["type"] == "http":
-            await send_refusal(_hardened_response(refusal), scope, receive, send)
+            await send_refusal(_hardened_response(answer), scope, receive, send)
         else:
             await receive()  # the connection request must be read before it is refused
             await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _place_refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         # Two Host headers are an attack: a proxy may use one of them and the bot the other.
         host = ", ".join(headers.getlist("host"))
@@ -72,33 +83,33 @@ class Guard:
                 f"the Host header {host[:100]!r} is not one of this bot's names. If it should be, "
                 'add it to .env: WEB_ALLOWED_HOSTS=["name"]',
             )
-        path = routed_path(scope)
-        if not _is_ours(path):
-            return None
-        if not origin_allowed(headers.get("origin"), host, self._allowed) or _pulled_in(headers):
+        if _is_ours(routed_path(scope)) and (
+            not origin_allowed(headers.get("origin"), host, self._allowed) or pulled_in(headers)
+        ):
             return _json(403, "origin", "requests from other sites' pages are not taken")
-        if _within(path, PAGE) or _within(path, API) or _within(path, PLUGINS):
-            return self._login_refusal(scope, headers, path)
         return None
 
-    def _login_refusal(self, scope: Scope, headers: Headers, path: str) -> Response | None:
-        if self._authenticator.is_session(session_cookie(headers, self._authenticator.cookie)):
-            return None
+    async def _visitor(self, scope: Scope) -> Visit | Response:
+        """Find out who asks. Returns a refusal for a stranger. Raises `StoreUnavailable`."""
+        headers, path = Headers(scope=scope), routed_path(scope)
+        cookie = session_cookie(headers, self._authenticator.cookie)
+        address = client_address(scope)
+        visit = await self._authenticator.by_session(cookie, address) if cookie else None
         scheme, _, offered = headers.get("authorization", "").partition(" ")
-        if not _within(path, PAGE) and scheme.lower() == "bearer":
-            return self._token_refusal(scope, offered.strip())
+        if visit is None and not _within(path, PAGE) and scheme.lower() == "bearer":
+            # The token is checked first: a right token is accepted even after many wrong ones.
+            visit = await self._authenticator.by_token(offered.strip(), address)
+            if visit is None:
+                return self._wrong_token(address)
+        if visit is not None:
+            return (_plugins_refusal(visit) if _within(path, PLUGINS) else None) or visit
         if _within(path, API):
             return _json(
                 401, "login", "send 'Authorization: Bearer <token>'", {"WWW-Authenticate": "Bearer"}
             )
-        language = headers.get("accept-language", "")
-        return HTMLResponse(login_page(language), 401)
+        return HTMLResponse(login_page(headers.get("accept-language", "")), 401)
 
-    def _token_refusal(self, scope: Scope, offered: str) -> Response | None:
-        # The token is checked first: the right token is accepted even after many wrong ones.
-        if self._authenticator.is_token(offered):
-            return None
-        address = client_address(scope)
+    def _wrong_token(self, address: str) -> Response:
         seconds = self._authenticator.attempts.wait_s(address)
         if seconds:
             return _json(
@@ -116,6 +127,18 @@ class Guard:
         )
 
 
+def _plugins_refusal(visit: Visit) -> Response | None:
+    """Plugins' pages check no roles themselves, and any of their addresses may act."""
+    actor = visit.actor
+    if actor.role.allows(AccessRole.OPERATOR) and actor.in_scope("plugins", acts=True):
+        return None
+    return _json(
+        403,
+        "role",
+        "plugins' pages need the role operator, and an API token for them the scope plugins:act",
+    )
+
+
 def wait_headers(seconds: float) -> dict[str, str]:
     """Return the headers of an answer to a client that made too many tries. They also close its
     connection."""
@@ -129,50 +152,6 @@ def routed_path(scope: Scope) -> str:
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path
-
-
-def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether a ``Host`` header names this bot.
-
-    Every numeric address is accepted: DNS rebinding needs a host name, and the browser sends the
-    host that is in the page's address.
-    """
-    try:
-        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    if not name or "@" in host or "/" in host:
-        return False
-    return name == "localhost" or name.endswith(".localhost") or name in allowed or _is_ip(name)
-
-
-def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether the request comes from a page of this bot, or has no ``Origin`` header, as from a
-    script.
-
-    A reverse proxy may replace ``Host``, so the configured host names are accepted too.
-    """
-    if origin is None:
-        return True
-    try:
-        parts = urlsplit(origin)
-        return parts.scheme in {"http", "https"} and (
-            _with_port(parts.netloc, parts.scheme) == _with_port(host, parts.scheme)
-            or (parts.hostname or "") in allowed
-        )
-    except ValueError:
-        return False
-
-
-def _pulled_in(headers: Headers) -> bool:
-    """Whether another site's page loads this address, for example as a picture or a script. Such a
-    request has no ``Origin``, but it has the session cookie if that page is on another port of this
-    host. Navigation by links is allowed."""
-    return (
-        "origin" not in headers
-        and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
-        and headers.get("sec-fetch-mode") != "navigate"
-    )
 
 
 def session_cookie(headers: Headers, name: str) -> str:
@@ -195,8 +174,12 @@ def client_address(scope: Scope) -> str:
     return client.host if client else ""
 
 
+def _needs_login(path: str) -> bool:
+    return any(_within(path, each) for each in (PAGE, API, PLUGINS))
+
+
 def _is_ours(path: str) -> bool:
-    return path in {"/", "/login"} or any(_within(path, each) for each in (PAGE, API, PLUGINS))
+    return path in OWN_PAGES or _needs_login(path)
 
 
 def _bounds_bodies(scope: Scope) -> bool:
@@ -208,19 +191,6 @@ def _bounds_bodies(scope: Scope) -> bool:
 
 def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + "/")
-
-
-def _is_ip(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _with_port(netloc: str, scheme: str) -> tuple[str, int]:
-    parts = urlsplit(f"//{netloc}")
-    return (parts.hostname or "").rstrip("."), parts.port or (443 if scheme == "https" else 80)
 
 
 def _json(
@@ -235,7 +205,7 @@ def _hardened_response(response: Response) -> Response:
 
 
 def _hardened(scope: Scope, send: Send) -> Send:
-    """Add the security headers to answers of this adapter's paths."""
+    """Add the security headers to answers of the web site's own paths."""
     if scope["type"] != "http" or not _is_ours(routed_path(scope)):
         return send
 
