@@ -2,18 +2,15 @@
 of the console."""
 
 import time
-from collections.abc import Callable
-from functools import partial
+from importlib import import_module
 
 import anyio
 from nonebot.drivers import Driver
 from pydantic import ValidationError
 
 from nekro_core.api.adapter import Host, OperatorHost
-from nekro_core.api.console import PAGE
 
 from .adapter import WebAdapter
-from .deferred_page import DeferredPage, import_page
 from .http_api import http_api
 from .posts import Clock, PostHandler
 from .settings import WebSettings
@@ -23,7 +20,7 @@ SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
 stream would delay the shutdown, because it does not end by itself."""
 
 
-def create_page(host: Host, driver: Driver, operator: OperatorHost) -> WebAdapter:
+def create_page(host: Host, _driver: Driver, operator: OperatorHost) -> WebAdapter:
     """Add page and API to the bot's web site. This can be done only once in a process, because
     NiceGUI does not allow a second page.
 
@@ -31,11 +28,13 @@ def create_page(host: Host, driver: Driver, operator: OperatorHost) -> WebAdapte
     """
     settings = _settings(host)
     closing = anyio.Event()
-    page = DeferredPage(partial(import_page, operator, settings.web_bot_name, closing), closing)
-    operator.site.add_page(PAGE, page)
-    return add_api(
-        host, operator, settings, closing, page=lambda: driver.task_group.start_soon(page.keep)
-    )
+
+    def add_page() -> None:
+        # Imported here, because importing NiceGUI takes a fourth of the start's time.
+        import_module(".page", __package__).add_chat_page(operator, settings.web_bot_name, closing)
+
+    operator.site.add_page(add_page)
+    return add_api(host, operator, settings, closing)
 
 
 def add_api(
@@ -45,16 +44,15 @@ def add_api(
     closing: anyio.Event,
     *,
     clock: Clock = time.time,
-    page: Callable[[], object] = lambda: None,
 ) -> WebAdapter:
     """Add the HTTP API to the bot's web site.
 
-    The adapter sets ``closing`` when it is closed, and calls ``page`` when it starts.
+    The adapter sets ``closing`` when it is closed.
     """
     poster = PostHandler(host, settings.web_bot_name, clock)
     router = http_api(host, operator, poster, settings.web_bot_name, closing)
     operator.site.add_router(router, area="rooms")
-    return WebAdapter(host, operator, closing, page)
+    return WebAdapter(host, operator, closing)
 
 
 def _settings(host: Host) -> WebSettings:

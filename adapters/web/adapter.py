@@ -1,7 +1,5 @@
 """The adapter for the web chat."""
 
-from collections.abc import Callable
-
 import anyio
 
 from nekro_core.api.adapter import Capabilities, Host, OperatorHost
@@ -44,12 +42,10 @@ class WebAdapter:
         host: Host,
         operator: OperatorHost,
         closing: anyio.Event,
-        page: Callable[[], object],
     ) -> None:
         self._host = host
         self._operator = operator
         self._closing = closing
-        self._begin_page = page
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:  # noqa: ARG002 - the same everywhere
         """Return what one message can carry. It is the same for all rooms."""
@@ -86,7 +82,7 @@ class WebAdapter:
         return frozenset({BOT_ID})
 
     async def start(self) -> None:
-        """Bind the instance ``web``, to which every ``web-`` chat belongs, and start the page.
+        """Bind the instance ``web``, to which every ``web-`` chat belongs.
 
         Raises `RuntimeError` if another account has the instance.
         """
@@ -96,7 +92,6 @@ class WebAdapter:
                 f"the web chat got the instance {instance!r}, expected {INSTANCE!r}: "
                 "another account of this adapter is in the database"
             )
-        self._begin_page()
 
     async def aclose(self) -> None:
         """End the open streams and pages, so that the web server can stop."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import anyio
+from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.app.adapter_host import AdapterHost
@@ -38,6 +39,7 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
 from nekro_core.system.asgi import WebApplication
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -63,6 +65,7 @@ class App:
         operator: OperatorHost,
         operations: Operator,
         site: ConsoleSite,
+        tasks: TaskGroup,
         linked_media: WebApplication,
         runtime: AgentRuntime,
         plugins: PluginRegistry,
@@ -80,6 +83,7 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self._tasks = tasks
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -164,6 +168,7 @@ class App:
                 host=host,
                 operator=operator_host(message_io, extensions, runtime, site),
                 site=site,
+                tasks=await stack.enter_async_context(background_tasks()),
                 operations=operations,
                 linked_media=message_io.links,
                 runtime=runtime,
@@ -202,10 +207,12 @@ class App:
                 await adapter.start()
             else:
                 await _start(adapter)
+        self.site.start(self._tasks)
         self._timers.start()
 
     async def close_adapters(self) -> None:
-        """Close all adapters that were started. May be called twice."""
+        """Close all adapters that were started, and the pages. May be called twice."""
+        self.site.close()
         while self._started:
             adapter = self._started.pop()
             try:

@@ -12,6 +12,4 @@ def texts_of(page: str, language: str) -> Mapping[str, str]:
     folder of the texts."""
     prefix = f"{page}."
     texts = console_texts().keys(language)
-    return {
-        key.removeprefix(prefix): text for key, text in texts.items() if key.startswith(prefix)
-    }
+    return {key.removeprefix(prefix): text for key, text in texts.items() if key.startswith(prefix)}

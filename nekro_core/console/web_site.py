@@ -1,13 +1,20 @@
 """Puts the bot's web site together: the guard, the login, the pages, and what adapters add."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp
 
 from nekro_core import __version__
 from nekro_core.console.access.authentication import Authenticator, cookie_name, session_key
@@ -15,6 +22,7 @@ from nekro_core.console.access.guard import Guard
 from nekro_core.console.access.login import link_routes, login_routes
 from nekro_core.console.access.login_attempts import Clock
 from nekro_core.console.access.settings import AccessSettings
+from nekro_core.console.deferred_page import DeferredPage
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.plain.routes import plain_routes
 from nekro_core.operator.contract import OperatorHost
@@ -23,7 +31,6 @@ from nekro_core.operator.identity import Identity
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import Store
-from nekro_core.system.asgi import WebApplication
 from nekro_core.system.errors import NekroError
 from nekro_core.system.secrets import kept_secret
 
@@ -39,12 +46,16 @@ class WebSettingWrong(NekroError):
 class ConsoleSite:
     """The web site. Implements `Site`. Adapters add their routes; then `install` serves all."""
 
-    def __init__(self, authenticator: Authenticator, settings: AccessSettings) -> None:
+    def __init__(
+        self, authenticator: Authenticator, settings: AccessSettings, bot_name: str
+    ) -> None:
         self.authenticator = authenticator
         self._settings = settings
+        self._bot_name = bot_name
         self._routers: list[tuple[APIRouter, str]] = []
-        self._pages: list[tuple[str, WebApplication]] = []
-        self._installed = False
+        self._pages: list[Callable[[], None]] = []
+        self._closing = anyio.Event()
+        self._page: DeferredPage | None = None
 
     @classmethod
     def of(
@@ -70,7 +81,7 @@ class ConsoleSite:
         authenticator = Authenticator(
             identity, access_token=token, cookie=cookie_name(secret), clock=clock
         )
-        return cls(authenticator, settings)
+        return cls(authenticator, settings, str(configuration.get("web_bot_name", "Nekro")))
 
     @property
     def identity(self) -> Identity:
@@ -89,19 +100,24 @@ class ConsoleSite:
 
     def add_router(self, router: APIRouter, *, area: str) -> None:
         """See `Site.add_router`."""
+        self._refuse_if_installed()
         for route in router.routes:
-            self._check_path(getattr(route, "path", ""))
+            path = str(getattr(route, "path", ""))
+            if not any(path == each or path.startswith(f"{each}/") for each in (PAGE, API)):
+                raise ValueError(
+                    f"the path {path!r} is not behind the login: expected one below {PAGE} or {API}"
+                )
         self._routers.append((router, area))
 
-    def add_page(self, path: str, application: WebApplication) -> None:
+    def add_page(self, add: Callable[[], None]) -> None:
         """See `Site.add_page`."""
-        self._check_path(path)
-        self._pages.append((path, application))
+        self._refuse_if_installed()
+        self._pages.append(add)
 
     def install(self, app: FastAPI, operator: OperatorHost, operations: Operator) -> None:
         """Serve the site with ``app``, and let `Guard` check every request of ``app``. Called once,
         after the adapters have added their routes."""
-        self._installed = True
+        self._page = DeferredPage(partial(self._open_pages, operations), self._closing)
         app.add_exception_handler(WebApiError, _answer)  # type: ignore[arg-type]
         app.include_router(login_routes(self.authenticator))
         app.include_router(link_routes(self.authenticator))
@@ -110,22 +126,36 @@ class ConsoleSite:
         app.mount(OPERATIONS, OperatorApi(operations, _actor_of, __version__))
         app.mount(PLUGINS, operator.pages)
         app.mount(WEBHOOKS, operator.webhooks)
-        # A mount takes all that no route takes, so the longest paths come first.
-        for path, application in sorted(self._pages, key=lambda each: -len(each[0])):
-            app.mount(path, application)
+        app.mount(PAGE, self._page)
         app.add_middleware(
             Guard,
             authenticator=self.authenticator,
             allowed_hosts=self._settings.web_allowed_hosts,
         )
 
-    def _check_path(self, path: str) -> None:
-        if self._installed:
-            raise ValueError(f"{path}: the site serves requests already; add it in create_page")
-        if not any(path == each or path.startswith(f"{each}/") for each in (PAGE, API)):
-            raise ValueError(
-                f"the path {path!r} is not behind the login: expected one below {PAGE} or {API}"
-            )
+    def start(self, tasks: TaskGroup) -> None:
+        """Make the pages some seconds from now, or when the first browser comes. Call it after
+        `install`."""
+        if self._page is not None:
+            tasks.start_soon(self._page.keep)
+
+    def close(self) -> None:
+        """End the open pages, so that the web server can stop."""
+        self._closing.set()
+
+    async def _open_pages(self, operations: Operator) -> AbstractAsyncContextManager[ASGIApp]:
+        """Import NiceGUI and all pages in a thread."""
+        module = await anyio.to_thread.run_sync(import_module, "nekro_core.console.site")
+        for add in self._pages:
+            await anyio.to_thread.run_sync(add)
+        pages: AbstractAsyncContextManager[ASGIApp] = module.open_console(
+            operations, _actor_of, self._closing, self._bot_name
+        )
+        return pages
+
+    def _refuse_if_installed(self) -> None:
+        if self._page is not None:
+            raise ValueError("the site serves requests already; add to it in create_page")
 
 
 def _allowed(area: str) -> Callable[[HTTPConnection], Coroutine[Any, Any, None]]:

@@ -5,7 +5,7 @@ An adapter with such a page gets an `OperatorHost` in addition to its `Host`; se
 interface here. If a page needs new data or a new action, add another interface.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -293,15 +293,16 @@ class Site(Protocol):
             ValueError: A path is elsewhere, or the site serves requests already.
         """
 
-    def add_page(self, path: str, application: WebApplication) -> None:
-        """Add an application that gets all requests below a path that no route takes.
+    def add_page(self, add: Callable[[], None]) -> None:
+        """Add pages that are made with NiceGUI. Each person who is logged in may open them.
 
         Args:
-            path: `PAGE`, or a path below it.
-            application: The ASGI application. Each person who is logged in may use it.
+            add: Adds the pages with ``nicegui.ui.page``. An address there lacks `PAGE`. It is
+                called once, some seconds after the start or when the first browser comes, in a
+                thread: importing NiceGUI takes long.
 
         Raises:
-            ValueError: The path is elsewhere, or the site serves requests already.
+            ValueError: The site serves requests already.
         """
 
 

@@ -31,10 +31,12 @@ class Server(uvicorn.Server):
 
     adapter = None
     site = None
+    tasks = None
 
     async def startup(self, sockets=None) -> None:
         await super().startup(sockets)
         await self.adapter.start()
+        self.site.start(self.tasks)
         port = self.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         told = {
@@ -45,6 +47,7 @@ class Server(uvicorn.Server):
         print(json.dumps(told), flush=True)
 
     async def shutdown(self, sockets=None) -> None:
+        self.site.close()
         await self.adapter.aclose()
         await super().shutdown(sockets)
 
@@ -71,6 +74,7 @@ async def main() -> None:
         server.adapter, server.site = adapter, site
         async with anyio.create_task_group() as tasks:
             ScriptedMind(host, adapter, tasks, time.time)
+            server.tasks = tasks
             await server.serve()
             tasks.cancel_scope.cancel()
 

@@ -7,33 +7,20 @@ the answers.
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from importlib import import_module
 
 import anyio
-import anyio.to_thread
 from loguru import logger
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from nekro_core.api.adapter import OperatorHost
-from nekro_core.api.i18n import preferred
-
-from .texts import texts
+from nekro_core.chat.catalogue import preferred
+from nekro_core.console.page_texts import texts_of
 
 QUIET_S = 2.0
 """Seconds after the start until the page is made, if no person opens it before."""
 
 MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
-
-
-async def import_page(
-    operator: OperatorHost, bot_name: str, closing: anyio.Event
-) -> AbstractAsyncContextManager[ASGIApp]:
-    """Import the page in a thread, and return its context manager."""
-    module = await anyio.to_thread.run_sync(import_module, ".page", __package__)
-    page: AbstractAsyncContextManager[ASGIApp] = module.open_page(operator, bot_name, closing)
-    return page
 
 
 class DeferredPage:
@@ -59,7 +46,7 @@ class DeferredPage:
         await page(scope, receive, send)
 
     async def keep(self) -> None:
-        """Make the page, and serve it until the adapter is closed."""
+        """Make the page, and serve it until the site is closed."""
         try:
             await self._quiet_over()
             if self._closing.is_set():
@@ -68,13 +55,13 @@ class DeferredPage:
                 self._decided.set()
                 await self._closing.wait()
         except Exception:  # noqa: BLE001 - the bot runs without the page
-            logger.exception("the chat page cannot be made; the bot runs without it")
+            logger.exception("the pages cannot be made; the bot runs without them")
         finally:
             self._page = None
             self._decided.set()
 
     async def _quiet_over(self) -> None:
-        """Wait until a person opens the page, the adapter closes, or the time is over."""
+        """Wait until a person opens the page, the site closes, or the time is over."""
         with anyio.move_on_after(self._quiet_s):
             async with anyio.create_task_group() as tasks:
 
@@ -88,4 +75,4 @@ class DeferredPage:
 
 def _no_page(scope: Scope) -> ASGIApp:
     language = preferred(Headers(scope=scope).get("accept-language", ""))
-    return PlainTextResponse(texts(language)["no_page"], 503)
+    return PlainTextResponse(texts_of("plain", language)["no_page"], 503)

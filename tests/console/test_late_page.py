@@ -8,7 +8,7 @@ import httpx
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from adapters.web.deferred_page import DeferredPage
+from nekro_core.console.deferred_page import DeferredPage
 
 
 class Making:
