@@ -15,6 +15,8 @@ LONGEST = 256
 """Maximum number of characters of a password. It limits the work that a stranger can cause."""
 LEAST_DIFFERENT = 5
 """Minimum number of different characters in a password."""
+_BESIDE_NAME = 8
+"""Minimum number of characters of a password beside the person's name."""
 _AT_ONCE = 2
 """How many passwords are hashed at once. Each one takes 19 MiB and 30 ms of a core."""
 
@@ -72,7 +74,7 @@ def check_password(password: str, *, name: str) -> None:
             f"a password that can be guessed: expected at least {LEAST_DIFFERENT} different "
             "characters"
         )
-    if name.casefold() in password.casefold() and length - len(name) < SHORTEST // 2:
+    if name.casefold() in password.casefold() and length - len(name) < _BESIDE_NAME:
         raise WeakPassword("a password that is little more than the name: choose another one")
 
 
