@@ -11,6 +11,7 @@ from loguru import logger
 from starlette.types import Message
 
 from nekro_core.store import StoreUnavailable
+from nekro_core.system.errors import NekroError
 
 PAGE = "/ui"
 """Path of the pages that people open after a login."""
@@ -25,8 +26,14 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 """Maximum number of bytes of a request. The largest attachment takes 43 MB in base64."""
 
 
-class WebApiError(Exception):
-    """The request is refused. ``code`` is for programs, ``message`` for people."""
+class WebApiError(NekroError):
+    """The request is refused.
+
+    Args:
+        status: The status of the answer, such as 404.
+        code: A short name of what is wrong, for programs.
+        message: What is wrong and what to do, for people.
+    """
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -35,7 +42,11 @@ class WebApiError(Exception):
         self.message = message
 
     def response(self) -> JSONResponse:
-        """Return ``{"error": {"code", "message"}}``."""
+        """Make the answer.
+
+        Returns:
+            An answer with ``{"error": {"code", "message"}}``.
+        """
         # A message may quote the request with lone surrogates, which cannot be encoded as UTF-8.
         message = self.message.encode("utf-8", "replace").decode()
         return JSONResponse({"error": {"code": self.code, "message": message}}, self.status)
@@ -46,7 +57,11 @@ class Route(APIRoute):
     After `StoreUnavailable`, nothing was stored and the client may try again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Wrap the handler that FastAPI makes, so that these errors become answers."""
+        """Wrap the handler that FastAPI makes, so that these errors become answers.
+
+        Returns:
+            The handler.
+        """
         handler = super().get_route_handler()
 
         async def answering(request: Request) -> Response:
@@ -62,7 +77,15 @@ class Route(APIRoute):
 
 
 class BoundedBody:
-    """Counts the received bytes of a request, and raises `WebApiError` above the limit."""
+    """Counts the received bytes of a request.
+
+    Args:
+        request: The request.
+        limit: The largest number of bytes of its body.
+
+    Raises:
+        WebApiError: The request says that its body is larger.
+    """
 
     def __init__(self, request: Request, limit: int = MAX_BODY_BYTES) -> None:
         self._receive = request.receive
@@ -73,12 +96,26 @@ class BoundedBody:
 
     @classmethod
     def of(cls, request: Request, limit: int = MAX_BODY_BYTES) -> Request:
-        """Return the request with a limited body. Raises `WebApiError` if it says that its body is
-        too large."""
+        """Limit the body of a request.
+
+        Args:
+            request: The request.
+            limit: The largest number of bytes of its body.
+
+        Returns:
+            The same request. Reading more than ``limit`` bytes of its body raises `WebApiError`.
+        """
         return Request(request.scope, cls(request, limit).receive)
 
     async def receive(self) -> Message:
-        """Receive a part of the body. Raises `WebApiError`."""
+        """Receive a part of the body.
+
+        Returns:
+            The ASGI message.
+
+        Raises:
+            WebApiError: The body is larger than the limit.
+        """
         message = await self._receive()
         self._left -= len(message.get("body", b""))
         if self._left < 0:

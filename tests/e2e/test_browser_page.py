@@ -175,7 +175,7 @@ async def test_a_visitor_without_the_token_is_refused(bot_page: BotPage, browser
     async with await browser.new_context() as context:
         page = await context.new_page()
         await page.goto(url)
-        await expect(page.get_by_role("heading")).to_have_text("Open the chat")
+        await expect(page.get_by_role("heading")).to_have_text("Log in")
         await page.get_by_placeholder("Token").fill("wrong")
         await page.get_by_role("button").click()
         await expect(page.get_by_role("alert")).to_have_text("This token is not right.")

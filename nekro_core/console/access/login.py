@@ -28,6 +28,7 @@ from nekro_core.operator.http_routes import API, PAGE, Route, WebApiError
 from nekro_core.operator.identity import InvitationSpent, WeakPassword, name_key
 from nekro_core.operator.roles import Actor
 from nekro_core.store import ConsolePerson, PersonState, StoreUnavailable
+from nekro_core.system.errors import NekroError
 
 MAX_FORM_BYTES = 4096
 """Maximum number of bytes of a login form."""
@@ -41,11 +42,11 @@ _LONGEST_NAME = 100
 """Characters of an offered name that are looked at. No name is that long."""
 
 
-class _FormRefused(Exception):
+class _FormRefused(NekroError):
     """A form is too large or too slow."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(status)
+        super().__init__(str(status))
         self.status = status
 
 
