@@ -25,6 +25,7 @@ from nekro_core.console.access.settings import AccessSettings
 from nekro_core.console.deferred_page import DeferredPage
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.plain.routes import plain_routes
+from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.http_routes import API, PAGE, PLUGINS, WEBHOOKS, WebApiError
 from nekro_core.operator.identity import Identity
@@ -47,9 +48,14 @@ class ConsoleSite:
     """The web site. Implements `Site`. Adapters add their routes; then `install` serves all."""
 
     def __init__(
-        self, authenticator: Authenticator, settings: AccessSettings, bot_name: str
+        self,
+        authenticator: Authenticator,
+        audit: AuditLog,
+        settings: AccessSettings,
+        bot_name: str,
     ) -> None:
         self.authenticator = authenticator
+        self._audit = audit
         self._settings = settings
         self._bot_name = bot_name
         self._routers: list[tuple[APIRouter, str]] = []
@@ -81,7 +87,8 @@ class ConsoleSite:
         authenticator = Authenticator(
             identity, access_token=token, cookie=cookie_name(secret), clock=clock
         )
-        return cls(authenticator, settings, str(configuration.get("web_bot_name", "Nekro")))
+        bot_name = str(configuration.get("web_bot_name", "Nekro"))
+        return cls(authenticator, AuditLog(store.audit), settings, bot_name)
 
     @property
     def identity(self) -> Identity:
@@ -119,8 +126,8 @@ class ConsoleSite:
         after the adapters have added their routes."""
         self._page = DeferredPage(partial(self._open_pages, operations), self._closing)
         app.add_exception_handler(WebApiError, _answer)  # type: ignore[arg-type]
-        app.include_router(login_routes(self.authenticator))
-        app.include_router(link_routes(self.authenticator))
+        app.include_router(login_routes(self.authenticator, self._audit))
+        app.include_router(link_routes(self.authenticator, self._audit))
         for router, area in (*plain_routes(operator), *self._routers):
             app.include_router(router, dependencies=[Depends(_allowed(area))])
         app.mount(OPERATIONS, OperatorApi(operations, _actor_of, __version__))

@@ -24,10 +24,11 @@ from nekro_core.console.access.login_page import (
     notice_page,
     step_in_page,
 )
+from nekro_core.operator.audit import AuditLog, Change
 from nekro_core.operator.http_routes import API, PAGE, Route, WebApiError
 from nekro_core.operator.identity import InvitationSpent, WeakPassword, name_key
-from nekro_core.operator.roles import Actor
-from nekro_core.store import ConsolePerson, PersonState, StoreUnavailable
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from nekro_core.store import ConsolePerson, StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 MAX_FORM_BYTES = 4096
@@ -82,8 +83,9 @@ class _Forms:
 class LoginPages:
     """Answers the forms of the pages before the login."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: Authenticator, audit: AuditLog) -> None:
         self._authenticator = authenticator
+        self._audit = audit
         self._identity = authenticator.identity
         self._forms = _Forms()
 
@@ -177,9 +179,11 @@ class LoginPages:
     async def log_out(self, request: Request) -> Response:
         """End the browser's session."""
         cookie = session_cookie(request.headers, self._authenticator.cookie)
-        visit = await self._authenticator.by_session(cookie, "")
+        visit = await self._authenticator.by_session(cookie, client_address(request.scope))
         if visit is not None:
+            entry_id = await self._audit.begin(visit.actor, "people.log_out", {})
             await self._identity.sessions.end(visit.session_id)
+            await self._audit.done(entry_id, Change(result=None, subject=visit.actor.name))
             logger.info("{} logged out", visit.actor.name)
         response = HTMLResponse(notice_page(_language(request), "away_title", "away_help"))
         response.delete_cookie(self._authenticator.cookie, httponly=True, samesite="strict")
@@ -208,16 +212,24 @@ class LoginPages:
         """Begin a new session. The one that the browser had before ends, so that nobody can give a
         browser a session whose secret they know."""
         address = client_address(request.scope)
-        session = ""
-        if person.state is PersonState.ACTIVE:
-            session = await self._identity.sessions.begin(
-                person,
-                address=address,
-                user_agent=request.headers.get("user-agent", ""),
-                replaced=session_cookie(request.headers, self._authenticator.cookie),
-            )
+        actor = Actor(
+            name=person.name,
+            role=AccessRole(person.role),
+            origin=RequestOrigin.PAGE,
+            address=address,
+        )
+        # Failed logins are only in the bot's log: strangers could fill the audit log with them.
+        entry_id = await self._audit.begin(actor, "people.log_in", {"how": how})
+        session = await self._identity.sessions.begin(
+            person,
+            address=address,
+            user_agent=request.headers.get("user-agent", ""),
+            replaced=session_cookie(request.headers, self._authenticator.cookie),
+        )
         if not session:
+            await self._audit.failed(entry_id, "denied", f"{person.name} is not active")
             return _refused(request, "login_refused", 401)
+        await self._audit.done(entry_id, Change(result=None, subject=person.name))
         logger.info("{} logged in with {} from {}", person.name, how, address)
         response = HTMLResponse(step_in_page(_language(request), f"{PAGE}/"))
         response.set_cookie(
@@ -250,9 +262,9 @@ class _LoginRoute(APIRoute):
         return answering
 
 
-def login_routes(authenticator: Authenticator) -> APIRouter:
+def login_routes(authenticator: Authenticator, audit: AuditLog) -> APIRouter:
     """Make the router of the pages before the login."""
-    pages = LoginPages(authenticator)
+    pages = LoginPages(authenticator, audit)
     router = APIRouter(include_in_schema=False, route_class=_LoginRoute)
 
     @router.get("/")
@@ -290,9 +302,9 @@ def login_routes(authenticator: Authenticator) -> APIRouter:
     return router
 
 
-def link_routes(authenticator: Authenticator) -> APIRouter:
+def link_routes(authenticator: Authenticator, audit: AuditLog) -> APIRouter:
     """Make the router that makes one-time links over the HTTP API."""
-    pages = LoginPages(authenticator)
+    pages = LoginPages(authenticator, audit)
     router = APIRouter(prefix=API, route_class=Route, include_in_schema=False)
 
     @router.post("/links")

@@ -26,6 +26,7 @@ from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.people import People
 from nekro_core.store import Store
+from nekro_core.store.audit import AuditRepository
 from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")
@@ -51,6 +52,7 @@ class Web:
     host: FakeHost
     adapter: WebAdapter
     site: ConsoleSite
+    audit: AuditRepository
     url: str
     client: httpx.AsyncClient
     clock: Clock
@@ -92,7 +94,7 @@ async def web(
             async with httpx.AsyncClient(
                 base_url=url, headers=headers, timeout=60, verify=NO_TLS
             ) as client:
-                yield Web(host, adapter, site, url, client, clock)
+                yield Web(host, adapter, site, store.audit, url, client, clock)
                 await adapter.aclose()
 
 

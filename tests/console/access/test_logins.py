@@ -98,6 +98,20 @@ async def test_logging_out_ends_the_session(chat: Web) -> None:
         assert await whoami(thief) == ""
 
 
+async def test_logins_are_in_the_audit_log_without_a_secret(chat: Web) -> None:
+    async with logged_in(chat, "lin") as browser:
+        cookie = cookie_of(chat, browser)
+        await log_in(browser, "lin", "wrong")
+        await browser.post("/logout")
+    rows = await chat.audit.newest()
+    assert [(each.action, each.actor, each.address, each.outcome) for each in rows] == [
+        ("people.log_out", "lin", "127.0.0.1", "done"),
+        ("people.log_in", "lin", "127.0.0.1", "done"),
+    ]
+    assert cookie not in repr(rows)
+    assert PASSWORD not in repr(rows)
+
+
 async def test_a_session_survives_a_restart_and_ends_with_a_new_access_token(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
