@@ -151,6 +151,7 @@ class WholePage:
     url: str
     token: str
     link: str
+    log: Path
 
     async def end(self, how: signal.Signals = signal.SIGTERM, within: float = 30) -> int:
         if self.process.returncode is None:
@@ -180,7 +181,7 @@ async def whole_page(data: Path, *settings: str) -> AsyncIterator[WholePage]:
         with anyio.fail_after(60):
             async for line in process.stdout:
                 if line.startswith(b"{"):
-                    page = WholePage(process, **json.loads(line))
+                    page = WholePage(process, **json.loads(line), log=data / "serve.log")
                     break
         assert page is not None, (data / "serve.log").read_text()
         yield page
