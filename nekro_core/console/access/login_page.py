@@ -22,7 +22,8 @@ font:16px/1.6 system-ui,-apple-system,"Segoe UI","Noto Sans","Noto Sans CJK SC",
 main{{width:100%;max-width:420px;background:var(--card);border-radius:20px;padding:32px}}
 h1{{font-size:22px;margin:0 0 8px;overflow-wrap:anywhere}} p{{color:var(--soft);margin:0 0 20px}}
 p.bad{{color:var(--bad)}} code{{font-size:.9em;overflow-wrap:anywhere}}
-label{{display:block;margin-bottom:12px;font-size:14px}} input{{margin-top:6px}} form+p{{margin-top:28px}}
+label{{display:block;margin-bottom:12px;font-size:14px}} input{{margin-top:6px}}
+form+p{{margin-top:28px}}
 input,button{{width:100%;font:inherit;padding:12px 14px;border-radius:12px;
 border:1px solid var(--line);background:var(--bg);color:inherit}}
 button{{border:0;background:var(--accent);color:#fff;font-weight:600;cursor:pointer}}
