@@ -1,7 +1,5 @@
 """The adapter for the web chat."""
 
-from collections.abc import Callable
-
 import anyio
 
 from nekro_core.api.adapter import Capabilities, Host, OperatorHost
@@ -20,7 +18,6 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from .authentication import Authenticator
 from .http_api import INSTANCE
 from .posts import new_message_id
 from .rooms import BOT_ID
@@ -44,25 +41,11 @@ class WebAdapter:
         self,
         host: Host,
         operator: OperatorHost,
-        authenticator: Authenticator,
         closing: anyio.Event,
-        page: Callable[[], object],
     ) -> None:
         self._host = host
         self._operator = operator
-        self._authenticator = authenticator
         self._closing = closing
-        self._begin_page = page
-
-    @property
-    def access_token(self) -> str:
-        """Return the access token of the HTTP API."""
-        return self._authenticator.access_token
-
-    def login_link(self, address: str) -> str:
-        """Make a link that logs one browser in. It works once. ``address`` is, for example,
-        ``http://127.0.0.1:8080``."""
-        return f"{address.rstrip('/')}/?token={self._authenticator.new_link_token()}"
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:  # noqa: ARG002 - the same everywhere
         """Return what one message can carry. It is the same for all rooms."""
@@ -99,7 +82,7 @@ class WebAdapter:
         return frozenset({BOT_ID})
 
     async def start(self) -> None:
-        """Bind the instance ``web``, to which every ``web-`` chat belongs, and start the page.
+        """Bind the instance ``web``, to which every ``web-`` chat belongs.
 
         Raises `RuntimeError` if another account has the instance.
         """
@@ -109,7 +92,6 @@ class WebAdapter:
                 f"the web chat got the instance {instance!r}, expected {INSTANCE!r}: "
                 "another account of this adapter is in the database"
             )
-        self._begin_page()
 
     async def aclose(self) -> None:
         """End the open streams and pages, so that the web server can stop."""

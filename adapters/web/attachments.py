@@ -7,8 +7,7 @@ import re
 from pydantic import BaseModel, ConfigDict, Field
 
 from nekro_core.api.chat import File, Image, Media, Segment, Video, Voice
-
-from .errors import WebApiError
+from nekro_core.api.console import WebApiError
 
 
 class Attachment(BaseModel):

@@ -1,18 +1,15 @@
-"""Reads the body of a request, up to `MAX_BODY_BYTES`."""
-
-import json
-from typing import Any
+"""Reads the post in the body of a request."""
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import Message
+
+from nekro_core.api.console import BoundedBody, WebApiError
 
 from .attachments import Upload, uploaded_name
-from .errors import WebApiError
 from .posts import Post
-from .settings import MAX_ATTACHMENTS, MAX_BODY_BYTES
+from .settings import MAX_ATTACHMENTS
 
 
 async def read_post(request: Request) -> tuple[Post, list[Upload]]:
@@ -21,7 +18,7 @@ async def read_post(request: Request) -> tuple[Post, list[Upload]]:
 
     Raises `WebApiError` if the body is too large, has another content type or is not valid.
     """
-    bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
+    bounded = BoundedBody.of(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         return _post(await bounded.body()), []
@@ -30,18 +27,6 @@ async def read_post(request: Request) -> tuple[Post, list[Upload]]:
     raise WebApiError(
         415, "content_type", f"{kind!r}: expected application/json or multipart/form-data"
     )
-
-
-async def read_json(request: Request) -> dict[str, Any]:
-    """Return the object in a JSON body. Raises `WebApiError`."""
-    bounded = Request(request.scope, _Bounded(request, MAX_BODY_BYTES).receive)
-    try:
-        value = json.loads(await bounded.body())
-    except (ValueError, RecursionError) as error:
-        raise WebApiError(400, "body", f"the body is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise WebApiError(422, "body", f"expected a JSON object, got {type(value).__name__}")
-    return value
 
 
 async def _read_form(request: Request) -> tuple[Post, list[Upload]]:
@@ -71,24 +56,3 @@ def _post(body: bytes) -> Post:
         raise WebApiError(
             400 if first["type"] == "json_invalid" else 422, "body", f"{where}: {first['msg']}"
         ) from None
-
-
-class _Bounded:
-    """Counts the received bytes and raises `WebApiError` above the limit."""
-
-    def __init__(self, request: Request, limit: int) -> None:
-        self._receive = request.receive
-        self._left = self._limit = limit
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > limit:
-            raise self._too_large()
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            raise self._too_large()
-        return message
-
-    def _too_large(self) -> WebApiError:
-        return WebApiError(413, "body", f"the request is larger than {self._limit} bytes")

@@ -1,4 +1,4 @@
-"""Serves the HTTP API under ``/api/v1``, for scripts and for the page. See docs/http-api.md."""
+"""Serves the HTTP API of the rooms, for scripts and for the page. See docs/http-api.md."""
 
 from typing import Annotated
 
@@ -6,19 +6,13 @@ import anyio
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from nekro_core.api.adapter import Host, OperatorHost
+from nekro_core.api.console import API, Route, WebApiError
 
-from .authentication import Authenticator
 from .body import read_post
-from .errors import Route, WebApiError
 from .events import EventStream
-from .guard import API
 from .media import find_media, media_response
-from .outbox_api import add_outbox
-from .plugins_page import add_plugins
 from .posts import PostHandler, repeat_key
 from .rooms import BOT_ID, room_key
-from .tools_api import add_tools
-from .turns_page import add_turns
 from .views import Json, record_view, room_view, run_view
 
 INSTANCE = "web"
@@ -32,7 +26,6 @@ MAX_SEQ = 2**63 - 1
 def http_api(
     host: Host,
     operator: OperatorHost,
-    authenticator: Authenticator,
     poster: PostHandler,
     bot_name: str,
     closing: anyio.Event,
@@ -104,14 +97,6 @@ def http_api(
     async def stop(room: str) -> dict[str, bool]:
         return {"stopped": await operator.sessions.stop(room_key(INSTANCE, room))}
 
-    @router.post("/links")
-    async def new_link(request: Request) -> dict[str, str]:
-        return {"url": f"{request.base_url}?token={authenticator.new_link_token()}"}
-
-    add_tools(router, operator)
-    add_outbox(router, operator)
-    add_turns(router, operator)
-    add_plugins(router, operator)
     return router
 
 

@@ -7,8 +7,7 @@ from starlette.responses import Response
 
 from nekro_core.api.adapter import Host, OperatorHost
 from nekro_core.api.chat import ChatKey, File, Image, Media, Segments, Video, Voice
-
-from .errors import WebApiError
+from nekro_core.api.console import WebApiError
 
 SHOWN = frozenset(
     {

@@ -1,22 +1,18 @@
 """Serves the chat page. It is a NiceGUI page with one component, which gets updates over NiceGUI's
 socket."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from importlib.resources import files
 
 import anyio
-from fastapi import FastAPI
 from loguru import logger
 from nicegui import Client, ui
 from nicegui.element import Element
 from starlette.requests import Request
-from starlette.types import ASGIApp
 
 from nekro_core.api.adapter import OperatorHost, Recorded, Working
+from nekro_core.api.console import API
 from nekro_core.api.i18n import preferred
 
-from .guard import API
 from .http_api import INSTANCE
 from .rooms import BOT_ID, room_name
 from .texts import texts
@@ -44,15 +40,11 @@ class ChatView(Element, component="static/nekro_chat.js", dependencies=["static/
         self._props["api"] = API
 
 
-@asynccontextmanager
-async def open_page(
-    operator: OperatorHost, bot_name: str, closing: anyio.Event
-) -> AsyncIterator[ASGIApp]:
-    """Open the page as an ASGI application. This can be done only once in a process, because
-    NiceGUI's pages are global."""
-    app = FastAPI(openapi_url=None)
+def add_chat_page(operator: OperatorHost, bot_name: str, closing: anyio.Event) -> None:
+    """Add the page to NiceGUI's application, whose address is ``/ui``. This can be done only once
+    in a process, because NiceGUI's pages are global."""
 
-    @ui.page("/", title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
+    @ui.page("/", title=bot_name, favicon=_ICON, language=None, reconnect_timeout=RECONNECT_S)
     async def chat(client: Client, request: Request) -> None:
         style = (files(__package__) / "static" / "chat.css").read_text("utf-8")
         ui.add_head_html(f"<style>{style}</style>")
@@ -67,19 +59,6 @@ async def open_page(
             tasks.start_soon(_until, closing, tasks.cancel_scope)
             await client.disconnected()
             tasks.cancel_scope.cancel()
-
-    ui.run_with(
-        app,
-        title=bot_name,
-        favicon=_ICON,
-        dark=None,
-        tailwind=False,
-        reconnect_timeout=RECONNECT_S,
-        show_welcome_message=False,
-    )
-    # NiceGUI's tasks begin and end with the application that it is mounted on.
-    async with app.router.lifespan_context(app):
-        yield app
 
 
 async def _follow(operator: OperatorHost, view: ChatView) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,13 +25,15 @@ from nekro_core.api.chat import (
     Voice,
     plain_text,
 )
+from nekro_core.api.console import WebApiError
 
 from .attachments import Attachment, Upload, decoded, segment_of
-from .authentication import Clock
-from .errors import WebApiError
 from .mentions import Mentions, mentions_bot
 from .rooms import BOT_ID, valid_speaker
 from .settings import MAX_ATTACHMENTS, MAX_MEDIUM_BYTES, MAX_TEXT
+
+Clock = Callable[[], float]
+"""Returns the time in seconds since 1970."""
 
 NEAR = 50
 """Number of newest records that are searched first, because a message is nearly always there."""

@@ -4,8 +4,7 @@ is a chat of the page: a group, or a person's private chat."""
 import unicodedata
 
 from nekro_core.api.chat import EVERYONE, ChatKey, ChatKind
-
-from .errors import WebApiError
+from nekro_core.api.console import WebApiError
 
 BOT_ID = "bot"
 """The platform id of the bot's account. It is the same for every web chat."""

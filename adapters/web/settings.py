@@ -1,10 +1,9 @@
-"""Defines and reads the adapter's settings: ``WEB_ALLOWED_HOSTS``, ``WEB_BOT_NAME`` and others."""
+"""Defines and reads the adapter's setting, ``WEB_BOT_NAME``, and its limits."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field
 
 MAX_ATTACHMENTS = 8
 """Maximum number of pictures and files of one message. More should be sent as an archive."""
@@ -12,51 +11,13 @@ MAX_TEXT = 20_000
 """Maximum number of characters of one message."""
 MAX_MEDIUM_BYTES = 32 * 1024 * 1024
 """Maximum number of bytes of an attachment. The media keeper has the same limit by default."""
-LEAST_DIFFERENT = 8
-"""Minimum number of different characters in an access token that the operator chooses. A token must
-be hard to guess, because the right token is accepted even after many wrong ones."""
-MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Maximum number of bytes of a request. The largest attachment takes 43 MB in base64."""
 
 
 class WebSettings(BaseModel):
     """The adapter's settings."""
 
-    web_allowed_hosts: frozenset[str] = frozenset()
-    """Host names at which the page may be opened. Loopback and numeric addresses need no entry."""
-    web_access_token: SecretStr | None = Field(None, min_length=16)
-    """The access token of page and HTTP API. If it is not set, the first start makes one. It needs
-    at least 16 characters, 8 of them different: ``openssl rand -hex 32`` makes a good token."""
     web_bot_name: str = Field("Nekro", min_length=1, max_length=40)
     """The bot's name on the page."""
-    web_session_days: float = Field(30.0, gt=0)
-    """Days for which a browser stays logged in."""
-
-    @field_validator("web_allowed_hosts", mode="before")
-    @classmethod
-    def _read_list(cls, value: Any) -> Any:
-        # A value from the process environment is still a text: JSON, or names with commas between.
-        if isinstance(value, str):
-            text = value.strip()
-            try:
-                value = json.loads(text) if text.startswith("[") else text.split(",")
-            except json.JSONDecodeError:
-                raise ValueError(
-                    f'{text!r}: expected host names as ["a.example", "b.example"] or a, b'
-                ) from None
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return frozenset(str(name).strip().lower() for name in value if str(name).strip())
-        return value
-
-    @field_validator("web_access_token")
-    @classmethod
-    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and len(set(value.get_secret_value())) < LEAST_DIFFERENT:
-            raise ValueError(
-                f"a token that can be guessed; expected at least {LEAST_DIFFERENT} different "
-                "characters, for example what `openssl rand -hex 32` prints"
-            )
-        return value
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Self:

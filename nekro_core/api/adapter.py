@@ -115,7 +115,9 @@ class AdapterEraser(Protocol):
 
 @runtime_checkable
 class Page(Protocol):
-    """An adapter with a page for browsers. The bot shows the page's address when it starts."""
+    """An adapter with a page and a login of its own. The bot prints its link when it starts, below
+    the link of the console. A page behind the console's login needs no `Page`: its adapter adds it
+    to `OperatorHost.site`."""
 
     @property
     def access_token(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import anyio
+from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.app.adapter_host import AdapterHost
@@ -22,8 +23,9 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
-from nekro_core.app.settings import Settings
+from nekro_core.app.settings import Settings, SettingsError
 from nekro_core.chat import ChatKey
+from nekro_core.console.web_site import ConsoleSite, WebSettingWrong
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
@@ -37,6 +39,7 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
 from nekro_core.system.asgi import WebApplication
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -61,6 +64,8 @@ class App:
         host: AdapterHost,
         operator: OperatorHost,
         operations: Operator,
+        site: ConsoleSite,
+        tasks: TaskGroup,
         linked_media: WebApplication,
         runtime: AgentRuntime,
         plugins: PluginRegistry,
@@ -72,10 +77,13 @@ class App:
         self.operator = operator
         self.operations = operations
         """Everything that an operator may see and do."""
+        self.site = site
+        """The web site, to which adapters add their pages. `ConsoleSite.install` serves it."""
         self.linked_media = linked_media
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self._tasks = tasks
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -146,18 +154,22 @@ class App:
                 )
             )
             host.admission = runtime.admission
+            site = _make_site(message_io, data, configuration, wall)
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
                     message_io=message_io,
                     extensions=extensions,
                     runtime=runtime,
+                    identity=site.identity,
                     wall=wall,
                 )
             )
             app = cls(
                 host=host,
-                operator=operator_host(message_io, extensions, runtime),
+                operator=operator_host(message_io, extensions, runtime, site),
+                site=site,
+                tasks=await stack.enter_async_context(background_tasks()),
                 operations=operations,
                 linked_media=message_io.links,
                 runtime=runtime,
@@ -196,10 +208,12 @@ class App:
                 await adapter.start()
             else:
                 await _start(adapter)
+        self.site.start(self._tasks)
         self._timers.start()
 
     async def close_adapters(self) -> None:
-        """Close all adapters that were started. May be called twice."""
+        """Close all adapters that were started, and the pages. May be called twice."""
+        self.site.close()
         while self._started:
             adapter = self._started.pop()
             try:
@@ -222,6 +236,20 @@ async def _start(adapter: Adapter) -> None:
         logger.error("the adapter {} did not start within {:g} s", adapter.name, _START_S)
     except Exception:  # noqa: BLE001 - code of other people
         logger.exception("the adapter {} could not be started", adapter.name)
+
+
+def _make_site(
+    message_io: MessageIO,
+    data: Path,
+    configuration: Mapping[str, Any],
+    wall: Callable[[], float],
+) -> ConsoleSite:
+    """Make the web site. Without it, nothing would check who asks, so a wrong setting ends the
+    start. Raises `SettingsError`."""
+    try:
+        return ConsoleSite.of(message_io.store, data, configuration, clock=wall)
+    except (WebSettingWrong, RuntimeError) as error:
+        raise SettingsError(str(error)) from None
 
 
 def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:

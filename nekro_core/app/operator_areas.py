@@ -16,9 +16,11 @@ from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.health import Health
+from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.plugins import Plugins
+from nekro_core.operator.people import People
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -32,6 +34,7 @@ async def open_operator(
     message_io: MessageIO,
     extensions: Extensions,
     runtime: AgentRuntime,
+    identity: Identity,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -44,6 +47,7 @@ async def open_operator(
         operator = Operator(
             jobs=Jobs(audit, tasks, wall),
             audit=Audit(audit, perform),
+            people=People(audit, identity),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),

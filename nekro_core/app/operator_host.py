@@ -4,7 +4,7 @@ from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
-from nekro_core.operator.contract import OperatorHost, PluginShown, PluginsShown
+from nekro_core.operator.contract import OperatorHost, PluginShown, PluginsShown, Site
 from nekro_core.plugins.host.listing import PluginInfo
 from nekro_core.plugins.host.registry import PluginRegistry
 
@@ -24,7 +24,7 @@ class PluginOverview:
 
 
 def operator_host(
-    message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime
+    message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime, site: Site
 ) -> OperatorHost:
     """Collect the objects that the operator's pages use. The pages call them directly."""
     store = message_io.store
@@ -40,6 +40,7 @@ def operator_host(
         media=message_io.media,
         pages=extensions.pages,
         webhooks=extensions.webhooks,
+        site=site,
     )
 
 

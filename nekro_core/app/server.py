@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -57,9 +57,9 @@ needs it. With Python's default of 5 ms, each step in the handling of a message 
 while another thread computes or imports: four steps took 57 ms at the median. With this value, they
 take 6 ms."""
 
-Announce = Callable[[InstanceInfo, str], None]
-"""Called when the web server answers, with the bot's address and the one-time link to its page. The
-link is empty if there is no page."""
+Announce = Callable[[InstanceInfo, Sequence[str]], None]
+"""Called when the web server answers, with the bot's address and the one-time links: the one of the
+bot's own site, and that of each adapter that has a login of its own."""
 
 
 class StartFailed(NekroError):
@@ -124,9 +124,9 @@ def _remedy(error: Exception) -> str:
     return ""
 
 
-def _announce(place: InstanceInfo, link: str) -> None:
+def _announce(place: InstanceInfo, links: Sequence[str]) -> None:
     say = f"\nThe bot answers at {place.address}\n"
-    if link:
+    for link in links:
         say += f"Open this once to log in:\n\n    {link}\n\n"
     sys.stderr.write(say)
     sys.stderr.flush()
@@ -207,6 +207,7 @@ async def serve(
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)
                 options = add_adapters(app, driver, makers)
+                app.site.install(driver.server_app, app.operator, app.operations)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
@@ -290,10 +291,10 @@ async def _let_in(
     closed."""
     try:
         await app.start()
-        page = next((one for one in app.adapters.values() if isinstance(one, Page)), None)
-        token = page.access_token if page else ""
+        token = app.site.access_token
         with instance_file(settings.nekro_data_dir, str(settings.host), port, token) as place:
-            announce(place, page.login_link(place.address) if page else "")
+            others = [one for one in app.adapters.values() if isinstance(one, Page)]
+            announce(place, [each.login_link(place.address) for each in (app.site, *others)])
             yield
     finally:
         await app.close_adapters()

@@ -10,10 +10,13 @@ from nicegui import Client, ui
 from starlette.requests import Request
 
 from nekro_core.chat.catalogue import LANGUAGES, preferred
+from nekro_core.console.access.authentication import Visit
+from nekro_core.console.access.live_visits import LOOK_EVERY_S
 from nekro_core.console.texts import console_texts
 from nekro_core.console.view import ROOT, View
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 RECONNECT_S = 20.0
@@ -86,7 +89,13 @@ def _add_page(
     @ui.page(address, title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
     async def show(client: Client, request: Request) -> None:
         language = _language_of(request)
-        view = View(operator=operator, actor=actor_of(request), language=language)
+        visit: Visit | None = getattr(request.state, "visit", None)
+        view = View(
+            operator=operator,
+            actor=actor_of(request),
+            language=language,
+            look_again=visit.current if visit else None,
+        )
         title = view.say(f"frame.page_{page.name or 'home'}")
         ui.page_title(f"{title} · {bot_name}")
         _draw_head(request, language)
@@ -102,6 +111,7 @@ def _add_page(
             for task in view.background:
                 tasks.start_soon(_guarded, task, client)
             tasks.start_soon(_until, closing, tasks.cancel_scope)
+            tasks.start_soon(_reload_when_changed, view, client)
             await client.disconnected()
             tasks.cancel_scope.cancel()
 
@@ -123,6 +133,19 @@ async def _guarded(task: Callable[[], Awaitable[None]], client: Client) -> None:
             await task()
     except Exception:  # noqa: BLE001 - one failed task must not close the page
         logger.exception("a task of a page of the console failed")
+
+
+async def _reload_when_changed(view: View, client: Client) -> None:
+    """Load the page again when its person was logged out or has another role."""
+    while True:
+        await anyio.sleep(LOOK_EVERY_S)
+        try:
+            if await view.is_current():
+                continue
+        except StoreUnavailable:
+            continue
+        client.run_javascript("location.reload()")
+        return
 
 
 async def _until(closing: anyio.Event, scope: anyio.CancelScope) -> None:

@@ -1,5 +1,6 @@
 """One opened page of the console: who looks at it, in which language, and what it may call."""
 
+import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ class View:
         language: One of `LANGUAGES`.
         background: Functions that run while the browser shows the page.
         toasts: The area for short messages; the frame makes it.
+        look_again: Finds out who looks at the page now; None if nobody may any more. The page stays
+            open for long, and meanwhile the person may be logged out or get another role.
     """
 
     operator: Operator
@@ -40,6 +43,7 @@ class View:
     language: str
     background: list[Background] = field(default_factory=list)
     toasts: ui.column | None = None
+    look_again: Callable[[], Awaitable[Actor | None]] | None = None
 
     def say(self, key: str, **values: object) -> str:
         """Return a text in the language of the page."""
@@ -49,6 +53,10 @@ class View:
         """Whether the person may do what needs this role. A page hides what they may not do; the
         actions check it again."""
         return self.actor.role.allows(role)
+
+    async def is_current(self) -> bool:
+        """Whether the person who opened the page may still do the same as then."""
+        return self.look_again is None or await self.look_again() == self.actor
 
     def while_open(self, task: Background) -> None:
         """Run a function while the browser shows the page. It is cancelled when the page closes."""
@@ -73,6 +81,11 @@ class View:
             What the action returned; None if it failed.
         """
         try:
+            if not await self.is_current():
+                if inspect.iscoroutine(action):
+                    action.close()
+                self.tell(self.say("frame.login_changed"), bad=True)
+                return None
             outcome = await action
         except NekroError as error:
             self.show_error(error)

@@ -5,10 +5,12 @@ An adapter with such a page gets an `OperatorHost` in addition to its `Host`; se
 interface here. If a page needs new data or a new action, add another interface.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from fastapi import APIRouter
 
 from nekro_core.chat import ChatKey, DeliveryState, RunRecord
 from nekro_core.delivery.activity import Activity
@@ -272,6 +274,38 @@ class KeptMedia(Protocol):
         """
 
 
+class Site(Protocol):
+    """The bot's web site, behind its login (`nekro_core.console.web_site.ConsoleSite`).
+
+    Every request is checked before a route sees it: the host name, the origin and the login. The
+    person who asks is ``request.state.actor``, an `Actor`.
+    """
+
+    def add_router(self, router: APIRouter, *, area: str) -> None:
+        """Add routes. A person with any role may read (``GET`` and ``HEAD``). Other methods and
+        websockets need the role of an operator. An API token needs a scope of the area.
+
+        Args:
+            router: The routes. Each path begins with `PAGE` or `API`.
+            area: The area, as the scopes of API tokens name it, such as ``rooms``.
+
+        Raises:
+            ValueError: A path is elsewhere, or the site serves requests already.
+        """
+
+    def add_page(self, add: Callable[[], None]) -> None:
+        """Add pages that are made with NiceGUI. Each person who is logged in may open them.
+
+        Args:
+            add: Adds the pages with ``nicegui.ui.page``. An address there lacks `PAGE`. It is
+                called once, some seconds after the start or when the first browser comes, in a
+                thread: importing NiceGUI takes long.
+
+        Raises:
+            ValueError: The site serves requests already.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorHost:
     """Everything of the bot that an operator's page can use.
@@ -286,10 +320,11 @@ class OperatorHost:
         sessions: The turns that run now.
         chats: The chats in the store.
         media: The stored media of chats.
-        pages: The pages of plugins. The adapter mounts them at ``/plugins`` behind a login, because
-            they do not check a login themselves.
-        webhooks: The webhooks of plugins. The adapter mounts them at ``/api/webhook`` without a
+        pages: The pages of plugins. The console mounts them at ``/plugins`` behind its login,
+            because they do not check a login themselves.
+        webhooks: The webhooks of plugins. The console mounts them at ``/api/webhook`` without a
             login, because each webhook checks its own secret.
+        site: The web site, to which an adapter adds its page behind the login.
     """
 
     tools: ToolService
@@ -303,3 +338,4 @@ class OperatorHost:
     media: KeptMedia
     pages: WebApplication
     webhooks: WebApplication
+    site: Site

@@ -12,6 +12,7 @@ from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.plugins import Plugins
+from nekro_core.operator.people import People
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -26,6 +27,7 @@ class Operator:
     Attributes:
         jobs: Long actions that run.
         audit: What operators did.
+        people: The people who may open the console.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
@@ -35,6 +37,7 @@ class Operator:
 
     jobs: Jobs
     audit: Audit
+    people: People
     undelivered: Undelivered
     timers: Timers
     health: Health

@@ -16,7 +16,14 @@ class AccessRole(StrEnum):
     """Also manages the people of the console, and makes and restores backups."""
 
     def allows(self, needed: "AccessRole") -> bool:
-        """Whether a person with this role may do what ``needed`` requires."""
+        """Whether a person with this role may do what ``needed`` requires.
+
+        Args:
+            needed: The role that something needs.
+
+        Returns:
+            True if this role is the same or a greater one.
+        """
         order = [*AccessRole]
         return order.index(self) >= order.index(needed)
 

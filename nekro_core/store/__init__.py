@@ -2,6 +2,8 @@
 kind of row."""
 
 from nekro_core.store.audit import AuditRow
+from nekro_core.store.console_logins import ConsoleSession, ConsoleToken
+from nekro_core.store.console_people import ConsolePerson, PersonState
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.errors import (
     DatabaseInUse,
@@ -36,6 +38,9 @@ from nekro_core.store.values import (
 __all__ = [
     "Account",
     "AuditRow",
+    "ConsolePerson",
+    "ConsoleSession",
+    "ConsoleToken",
     "DataFolderInUse",
     "DataFolderLock",
     "DatabaseInUse",
@@ -45,6 +50,7 @@ __all__ = [
     "MigrationFailed",
     "ModelUse",
     "Person",
+    "PersonState",
     "PersonTraces",
     "RetentionSettings",
     "SqlStatement",

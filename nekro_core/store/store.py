@@ -10,6 +10,8 @@ from anyio.abc import TaskStatus
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
+from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
+from nekro_core.store.console_people import ConsolePeopleRepository
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
@@ -59,6 +61,9 @@ class Store:
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
         self.retention = RowRetention(database)
+        self.console_people = ConsolePeopleRepository(database)
+        self.console_sessions = ConsoleSessionRepository(database)
+        self.console_tokens = ConsoleTokenRepository(database)
         self.erasing = PersonEraser(
             database, messages=self.messages, chats=self.chats, users=self.users
         )

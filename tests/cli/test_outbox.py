@@ -73,7 +73,7 @@ async def test_outbox_commands_use_the_api_of_a_running_bot(
         web(data, outbox=outbox.admin) as bot,
     ):
         port = int(bot.url.rpartition(":")[2])
-        with DataFolderLock(data), instance_file(data, "127.0.0.1", port, bot.adapter.access_token):
+        with DataFolderLock(data), instance_file(data, "127.0.0.1", port, bot.site.access_token):
             assert name in await said(capsys, "list")
             assert "all that was sent" in await said(capsys, "list", chat="fake-group_2")
             assert "expected all, or some of" in await said(capsys, "list", states="odd")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import pyotp
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
@@ -175,9 +176,9 @@ async def test_a_visitor_without_the_token_is_refused(bot_page: BotPage, browser
     async with await browser.new_context() as context:
         page = await context.new_page()
         await page.goto(url)
-        await expect(page.get_by_role("heading")).to_have_text("Open the chat")
-        await page.get_by_placeholder("Token").fill("wrong")
-        await page.get_by_role("button").click()
+        await expect(page.get_by_role("heading")).to_have_text("Log in")
+        await page.get_by_label("Token").fill("wrong")
+        await page.get_by_role("button", name="Open").click()
         await expect(page.get_by_role("alert")).to_have_text("This token is not right.")
         await page.goto(link)
         await expect(page.locator(".nk-composer")).to_be_visible()
@@ -185,6 +186,43 @@ async def test_a_visitor_without_the_token_is_refused(bot_page: BotPage, browser
         page = await context.new_page()
         await page.goto(link)
         await expect(page.get_by_role("alert")).to_contain_text("used already")
+
+
+async def test_an_invited_person_joins_with_a_second_factor_without_scripts(
+    bot_page: BotPage, browser: Browser
+) -> None:
+    url, token = bot_page.url, bot_page.token
+    headers = {"Authorization": f"Bearer {token}"}
+    people = f"{url}/api/v1/operator/people"
+    async with httpx.AsyncClient(headers=headers, trust_env=False) as owner:
+        invited = await owner.post(f"{people}/invite", json={"name": "Lin <b>", "role": "viewer"})
+        path = invited.json()["result"]["path"]
+    async with await browser.new_context(java_script_enabled=False) as context:
+        page = await context.new_page()
+        await page.goto(url + path)
+        await expect(page.get_by_role("heading")).to_have_text("Welcome, Lin <b>")
+        await page.get_by_label("New password").fill("correct horse battery")
+        await page.get_by_role("button").click()
+        await expect(page).to_have_url(f"{url}/ui/")
+        begun = await context.request.post(
+            f"{people}/begin_second_factor", data={"present": "correct horse battery"}
+        )
+        authenticator = pyotp.TOTP((await begun.json())["result"]["secret"])
+        code = {"code": authenticator.now()}
+        confirmed = await context.request.post(f"{people}/confirm_second_factor", data=code)
+        codes = (await confirmed.json())["result"]
+    async with await browser.new_context(java_script_enabled=False) as context:
+        page = await context.new_page()
+        await page.goto(f"{url}/ui/outbox")
+        await page.get_by_label("Name").fill("lin <B>")
+        await page.get_by_label("Password").fill("correct horse battery")
+        await page.get_by_role("button", name="Log in").click()
+        await page.get_by_label("Code").fill("000000")
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page.get_by_role("alert")).to_contain_text("This code is not right")
+        await page.get_by_label("Code").fill(codes[0])
+        await page.get_by_role("button", name="Log in").click()
+        await expect(page).to_have_url(f"{url}/ui/")
 
 
 async def _greets_and_answers_a_suggestion(page: Page) -> None:

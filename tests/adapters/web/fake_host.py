@@ -94,6 +94,7 @@ class FakeHost:
     data_dir: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
     outbox: Any = None
+    site: Any = None
 
     def __post_init__(self) -> None:
         self.media = MemoryKeeper(self.data_dir / "uploads")
@@ -122,6 +123,7 @@ class FakeHost:
             media=self,
             pages=self.pages,
             webhooks=self.webhooks,
+            site=self.site,
         )
 
     async def accept(self, message: ChatMessage) -> None:

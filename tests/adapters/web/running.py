@@ -20,6 +20,13 @@ from fastapi import FastAPI
 from adapters.web import WebAdapter, add_api
 from adapters.web.settings import WebSettings
 from nekro_core.app.web_server_settings import WebServerSettings
+from nekro_core.console.web_site import ConsoleSite
+from nekro_core.operator.actions import Area
+from nekro_core.operator.audit import AuditLog
+from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.people import People
+from nekro_core.store import Store
+from nekro_core.store.audit import AuditRepository
 from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")
@@ -44,6 +51,8 @@ class Web:
 
     host: FakeHost
     adapter: WebAdapter
+    site: ConsoleSite
+    audit: AuditRepository
     url: str
     client: httpx.AsyncClient
     clock: Clock
@@ -68,21 +77,39 @@ class Web:
 async def web(
     data: Path, *, root_path: str = "", outbox: Any = None, **settings: Any
 ) -> AsyncIterator[Web]:
-    host = FakeHost(data, outbox=outbox)
     clock = Clock()
     app = FastAPI(openapi_url=None)
     app.root_path = root_path
-    adapter = add_api(
-        app, host, host.operator, WebSettings.read(settings), anyio.Event(), clock=clock
-    )
-    await adapter.start()
-    async with serving(app) as url:
-        headers = {"Authorization": f"Bearer {adapter.access_token}"}
-        async with httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=60, verify=NO_TLS
-        ) as client:
-            yield Web(host, adapter, url, client, clock)
-            await adapter.aclose()
+    async with Store.open(f"sqlite://{data}/web.sqlite3", clock=clock) as store:
+        site = ConsoleSite.of(store, data, settings, clock=clock)
+        host = FakeHost(data, outbox=outbox, site=site)
+        adapter = add_api(
+            host, host.operator, WebSettings.read(settings), anyio.Event(), clock=clock
+        )
+        operations: Any = SomeOperations(People(AuditLog(store.audit), site.identity))
+        site.install(app, host.operator, operations)
+        await adapter.start()
+        async with serving(app) as url:
+            headers = {"Authorization": f"Bearer {site.access_token}"}
+            async with httpx.AsyncClient(
+                base_url=url, headers=headers, timeout=60, verify=NO_TLS
+            ) as client:
+                yield Web(host, adapter, site, store.audit, url, client, clock)
+                await adapter.aclose()
+
+
+class SomeOperations:
+    """The operations of some areas. The whole bot has all of them."""
+
+    def __init__(self, *areas: Area) -> None:
+        self._areas = areas
+
+    def operation(self, full_name: str) -> Any:
+        area_name, _, name = full_name.partition(".")
+        for area in self._areas:
+            if area.name == area_name and name in area.declared():
+                return getattr(area, name)
+        raise NoSuchItem(full_name)
 
 
 class QuietServer(uvicorn.Server):
@@ -124,6 +151,7 @@ class WholePage:
     url: str
     token: str
     link: str
+    log: Path
 
     async def end(self, how: signal.Signals = signal.SIGTERM, within: float = 30) -> int:
         if self.process.returncode is None:
@@ -153,7 +181,7 @@ async def whole_page(data: Path, *settings: str) -> AsyncIterator[WholePage]:
         with anyio.fail_after(60):
             async for line in process.stdout:
                 if line.startswith(b"{"):
-                    page = WholePage(process, **json.loads(line))
+                    page = WholePage(process, **json.loads(line), log=data / "serve.log")
                     break
         assert page is not None, (data / "serve.log").read_text()
         yield page

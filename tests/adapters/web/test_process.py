@@ -4,6 +4,7 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from websockets.asyncio.client import connect
@@ -25,6 +26,7 @@ async def test_the_page_needs_a_login_loads_nothing_from_elsewhere_and_ends_at_o
 ) -> None:
     """One process for all these checks, because NiceGUI takes seconds to import."""
     await _the_page_and_its_socket_want_a_login(page)
+    await _a_logout_closes_the_open_socket(page)
     await _what_is_loaded_comes_from_here_alone(page)
     await _the_end_does_not_wait_for_open_streams(page)
 
@@ -54,6 +56,22 @@ async def _the_page_and_its_socket_want_a_login(page: WholePage) -> None:
         with pytest.raises(InvalidStatus):
             async with connect(socket, additional_headers=headers, origin=origin):
                 pass
+
+
+async def _a_logout_closes_the_open_socket(page: WholePage) -> None:
+    socket = page.url.replace("http", "ws", 1) + SOCKET
+    async with httpx.AsyncClient(base_url=page.url, verify=NO_TLS, timeout=60) as browser:
+        await browser.post("/login", data={"token": page.token})
+        cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        async with connect(
+            socket, additional_headers={"Cookie": cookie}, origin=page.url
+        ) as opened:
+            assert str(await opened.recv()).startswith("0{")
+            await browser.post("/logout")
+            with anyio.fail_after(20):
+                await opened.wait_closed()
+        assert (await browser.get("/ui/")).status_code == 401
+    assert "Traceback" not in page.log.read_text()
 
 
 async def _what_is_loaded_comes_from_here_alone(page: WholePage) -> None:

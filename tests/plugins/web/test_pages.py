@@ -165,7 +165,7 @@ async def test_requests_without_a_login_are_refused(tmp_path: Path) -> None:
             assert "seven" not in answer.text
             assert "number" not in answer.text
         shown.web.clock.now += 100
-        token = {"Authorization": f"Bearer {shown.web.adapter.access_token}"}
+        token = {"Authorization": f"Bearer {shown.web.site.access_token}"}
         foreign = await stranger.get(
             "/plugins/me.site/", headers=token | {"Origin": "http://evil.example"}
         )
@@ -263,7 +263,7 @@ async def test_a_websocket_needs_the_login_and_ends_when_its_plugin_is_unloaded(
         with pytest.raises(websockets.InvalidStatus):
             async with websockets.connect(address):
                 pass
-        token = {"Authorization": f"Bearer {shown.web.adapter.access_token}"}
+        token = {"Authorization": f"Bearer {shown.web.site.access_token}"}
         async with websockets.connect(address, additional_headers=token) as socket:
             await socket.send("hello")
             assert await socket.recv() == "hello"
@@ -335,7 +335,7 @@ async def test_wrong_webhook_addresses_are_refused(tmp_path: Path) -> None:
     async with site(tmp_path) as shown, shown.web.stranger() as stranger:
         github, slow = shown.hooks
         secret = github.rpartition("/")[2]
-        bare = {"Authorization": f"Bearer {shown.web.adapter.access_token}"}
+        bare = {"Authorization": f"Bearer {shown.web.site.access_token}"}
         for path in [
             "/api/webhook/github",
             "/api/webhook/github/",

@@ -1,0 +1,228 @@
+"""Checks the host, the origin and the login of every request, before its route runs.
+
+With DNS rebinding, a stranger's page reaches a server on loopback under the stranger's own host
+name. So the ``Host`` header of all requests is checked. ``Origin`` and login are checked for the
+web site's own paths: ``/ui`` (pages, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
+
+The guard puts the person who asks into the request's state: ``request.state.actor`` is an `Actor`,
+and ``request.state.visit`` a `Visit`, which a page that stays open asks again.
+"""
+
+from collections.abc import Set as AbstractSet
+
+from loguru import logger
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nekro_core.console.access.authentication import Authenticator, Visit
+from nekro_core.console.access.body_limit import BodyLimitMiddleware, send_refusal
+from nekro_core.console.access.live_visits import while_allowed
+from nekro_core.console.access.login_page import login_page
+from nekro_core.console.access.origins import host_allowed, origin_allowed, pulled_in
+from nekro_core.operator.http_routes import API, PAGE, PLUGINS, WEBHOOKS
+from nekro_core.operator.roles import AccessRole
+from nekro_core.store import StoreUnavailable
+
+OWN_PAGES = frozenset({"/", "/login", "/login/code", "/join", "/logout"})
+"""The pages before the login. Everybody may open them."""
+POLICY = (
+    # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. People's messages
+    # are inserted only as text, and nothing can be loaded from or sent to another host.
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class Guard:
+    """The middleware that gets each request first, and passes it on or refuses it."""
+
+    def __init__(
+        self, app: ASGIApp, *, authenticator: Authenticator, allowed_hosts: AbstractSet[str]
+    ) -> None:
+        self._app = app
+        self._others = BodyLimitMiddleware(app)
+        self._authenticator = authenticator
+        self._allowed = allowed_hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        answer: Response | Visit | None = self._place_refusal(scope)
+        if answer is None and _needs_login(routed_path(scope)):
+            try:
+                answer = await self._visitor(scope)
+            except StoreUnavailable as error:
+                logger.error("{}: {}", scope["path"], error)
+                answer = _json(503, "store", str(error))
+        if isinstance(answer, Visit):
+            scope.setdefault("state", {}).update(actor=answer.actor, visit=answer)
+            await while_allowed(self._app, answer, scope, receive, _hardened(scope, send))
+        elif answer is None and _bounds_bodies(scope):
+            await self._app(scope, receive, _hardened(scope, send))
+        elif answer is None:
+            await self._others(scope, receive, send)
+        elif scope["type"] == "http":
+            await send_refusal(_hardened_response(answer), scope, receive, send)
+        else:
+            await receive()  # the connection request must be read before it is refused
+            await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
+
+    def _place_refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        # Two Host headers are an attack: a proxy may use one of them and the bot the other.
+        host = ", ".join(headers.getlist("host"))
+        if not host_allowed(host, self._allowed):
+            return _json(
+                421,
+                "host",
+                f"the Host header {host[:100]!r} is not one of this bot's names. If it should be, "
+                'add it to .env: WEB_ALLOWED_HOSTS=["name"]',
+            )
+        if _is_ours(routed_path(scope)) and (
+            not origin_allowed(headers.get("origin"), host, self._allowed) or pulled_in(headers)
+        ):
+            return _json(403, "origin", "requests from other sites' pages are not taken")
+        return None
+
+    async def _visitor(self, scope: Scope) -> Visit | Response:
+        """Find out who asks. Returns a refusal for a stranger. Raises `StoreUnavailable`."""
+        headers, path = Headers(scope=scope), routed_path(scope)
+        cookie = session_cookie(headers, self._authenticator.cookie)
+        address = client_address(scope)
+        visit = await self._authenticator.by_session(cookie, address) if cookie else None
+        scheme, _, offered = headers.get("authorization", "").partition(" ")
+        if visit is None and not _within(path, PAGE) and scheme.lower() == "bearer":
+            # The token is checked first: a right token is accepted even after many wrong ones.
+            visit = await self._authenticator.by_token(offered.strip(), address)
+            if visit is None:
+                return self._wrong_token(address)
+        if visit is not None:
+            return (_plugins_refusal(visit) if _within(path, PLUGINS) else None) or visit
+        if _within(path, API):
+            return _json(
+                401, "login", "send 'Authorization: Bearer <token>'", {"WWW-Authenticate": "Bearer"}
+            )
+        return HTMLResponse(login_page(headers.get("accept-language", "")), 401)
+
+    def _wrong_token(self, address: str) -> Response:
+        seconds = self._authenticator.attempts.wait_s(address)
+        if seconds:
+            return _json(
+                429,
+                "too_many_attempts",
+                "too many wrong tokens; the right one is taken at once",
+                wait_headers(seconds),
+            )
+        self._authenticator.attempts.failed(address)
+        return _json(
+            401,
+            "token",
+            "wrong token; the right one lies in secrets/web_access_token under the data folder",
+            {"WWW-Authenticate": 'Bearer error="invalid_token"'},
+        )
+
+
+def _plugins_refusal(visit: Visit) -> Response | None:
+    """Plugins' pages check no roles themselves, and any of their addresses may act."""
+    actor = visit.actor
+    if actor.role.allows(AccessRole.OPERATOR) and actor.in_scope("plugins", acts=True):
+        return None
+    return _json(
+        403,
+        "role",
+        "plugins' pages need the role operator, and an API token for them the scope plugins:act",
+    )
+
+
+def wait_headers(seconds: float) -> dict[str, str]:
+    """Return the headers of an answer to a client that made too many tries. They also close its
+    connection."""
+    return {"Retry-After": str(int(seconds) + 1), "Connection": "close"}
+
+
+def routed_path(scope: Scope) -> str:
+    """Return the path that the application uses for routing. It lacks ``root_path``, which is the
+    path at which a proxy serves the bot. `Guard` must check this path and no other: otherwise it
+    would protect the wrong route."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    inner = path.removeprefix(root)
+    return inner if not inner or inner.startswith("/") else path
+
+
+def session_cookie(headers: Headers, name: str) -> str:
+    """Return the value of the session cookie ``name``, or an empty text.
+
+    `http.cookies` is not used: before Python 3.11.10 and 3.12.6, it needed 9.5 s for 60,000
+    backslashes (CVE-2024-7592). The session cookie needs no unquoting.
+    """
+    for header in headers.getlist("cookie"):
+        for pair in header.split(";"):
+            key, _, value = pair.partition("=")
+            if key.strip() == name and value:
+                return value.strip().strip('"')
+    return ""
+
+
+def client_address(scope: Scope) -> str:
+    """Return the client's address, under which failures are counted."""
+    client = HTTPConnection(scope).client
+    return client.host if client else ""
+
+
+def _needs_login(path: str) -> bool:
+    return any(_within(path, each) for each in (PAGE, API, PLUGINS))
+
+
+def _is_ours(path: str) -> bool:
+    return path in OWN_PAGES or _needs_login(path)
+
+
+def _bounds_bodies(scope: Scope) -> bool:
+    """Whether the handler of the path limits bodies itself. Only the routes of other adapters do
+    not."""
+    path = routed_path(scope)
+    return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def _json(
+    status: int, code: str, message: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
+
+
+def _hardened_response(response: Response) -> Response:
+    _harden(response.headers)
+    return response
+
+
+def _hardened(scope: Scope, send: Send) -> Send:
+    """Add the security headers to answers of the web site's own paths."""
+    if scope["type"] != "http" or not _is_ours(routed_path(scope)):
+        return send
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            _harden(MutableHeaders(scope=message))
+        await send(message)
+
+    return sending
+
+
+def _harden(headers: MutableHeaders) -> None:
+    headers.setdefault("Content-Security-Policy", POLICY)
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("X-Frame-Options", "DENY")
+    # With "no-referrer", a form's Origin would be "null", and the guard would refuse the login.
+    headers.setdefault("Referrer-Policy", "same-origin")
+    headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+    headers.setdefault("Cache-Control", "no-store")

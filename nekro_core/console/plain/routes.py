@@ -1,0 +1,30 @@
+"""Collects the routes of the plain pages and of the HTTP API that goes with them, by area."""
+
+from fastapi import APIRouter
+
+from nekro_core.console.plain.outbox_api import add_outbox
+from nekro_core.console.plain.outbox_page import outbox_page
+from nekro_core.console.plain.plugins_page import add_plugins, plugins_page
+from nekro_core.console.plain.tools_api import add_tools
+from nekro_core.console.plain.turns_page import add_turns, turns_page
+from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.http_routes import API, Route
+
+
+def plain_routes(operator: OperatorHost) -> list[tuple[APIRouter, str]]:
+    """Make the routers, each with the area that the scopes of API tokens name."""
+    found = [
+        (outbox_page(operator), "outbox"),
+        (plugins_page(operator), "plugins"),
+        (turns_page(operator), "turns"),
+    ]
+    for area, add in (
+        ("tools", add_tools),
+        ("outbox", add_outbox),
+        ("turns", add_turns),
+        ("plugins", add_plugins),
+    ):
+        router = APIRouter(prefix=API, route_class=Route, include_in_schema=False)
+        add(router, operator)
+        found.append((router, area))
+    return found

@@ -1,0 +1,95 @@
+"""Limits how often passwords and codes of the second factor may be tried."""
+
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from loguru import logger
+
+from nekro_core.system.rate_window import RateWindow
+
+MAX_GUESSES = 5
+"""After this number of wrong passwords or codes for one name from one address within
+`GUESS_WINDOW_S`, the address must wait."""
+MAX_GUESSES_OF_ADDRESS = 30
+"""The same for all names that an address tries. People of one office share an address."""
+MAX_GUESSES_OF_NAME = 50
+"""The same for one name from all addresses. A stranger with many addresses can reach it and keep a
+person from logging in by password. Links and tokens still work then."""
+GUESS_WINDOW_S = 900.0
+MAX_GUESSES_IN_ALL = 100
+"""The same for all names and addresses within `GUESS_IN_ALL_S`."""
+GUESS_IN_ALL_S = 60.0
+MAX_GUESSED = 16_384
+"""Maximum number of names, addresses and pairs of them that are remembered. `MAX_GUESSES_IN_ALL` a
+minute make at most 4,500 within the window."""
+
+
+class GuessLimit:
+    """Limits how often passwords and codes may be tried: for each name, each address, each pair of
+    them, and in total.
+
+    A person can guess a password, so here the right one is refused too while somebody must wait.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._windows: OrderedDict[Hashable, RateWindow] = OrderedDict()
+        self._in_all = RateWindow((MAX_GUESSES_IN_ALL, GUESS_IN_ALL_S))
+
+    def __len__(self) -> int:
+        """Return how many names, addresses and pairs are remembered."""
+        return len(self._windows)
+
+    def take(self, name: str, address: str) -> float:
+        """Count one try before it is checked, so that tries at the same time count too.
+
+        Returns the seconds that the client must wait. If they are not 0, the try was not counted
+        and must not be checked.
+        """
+        now, who = self._clock(), rate_limit_key(address)
+        windows = [
+            self._in_all,
+            self._window(("pair", name, who), MAX_GUESSES),
+            self._window(("address", who), MAX_GUESSES_OF_ADDRESS),
+            self._window(("name", name), MAX_GUESSES_OF_NAME),
+        ]
+        wait_s = max(window.wait_s(now) for window in windows)
+        if wait_s <= 0:
+            for window in windows:
+                window.take(now)
+            if windows[1].wait_s(now):
+                logger.warning(
+                    "{} wrong passwords or codes within {:g} s from {}",
+                    MAX_GUESSES,
+                    GUESS_WINDOW_S,
+                    who,
+                )
+        return max(0.0, wait_s)
+
+    def succeeded(self, name: str, address: str) -> None:
+        """Forget the wrong tries of one name from one address. Those of other addresses count
+        on."""
+        self._windows.pop(("pair", name, rate_limit_key(address)), None)
+
+    def _window(self, key: Hashable, most: int) -> RateWindow:
+        window = self._windows.setdefault(key, RateWindow((most, GUESS_WINDOW_S)))
+        self._windows.move_to_end(key)
+        while len(self._windows) > MAX_GUESSED:
+            self._windows.popitem(last=False)
+        return window
+
+
+def rate_limit_key(address: str) -> str:
+    """Return the key under which an address's wrong tokens are counted. For IPv6 it is the /64
+    network of the address, because one customer owns the whole network. Empty if the text is no
+    address, because a proxy may send any text."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return str(ipaddress.ip_network((parsed, 64), strict=False))
+        parsed = parsed.ipv4_mapped
+    return str(parsed)

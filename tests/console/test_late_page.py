@@ -1,0 +1,67 @@
+"""The page is made for the first visitor or, without a visitor, some time after the start."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+import httpx
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from nekro_core.console.deferred_page import DeferredPage
+
+
+class Making:
+    """Makes a page that answers hello."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def __call__(self) -> AbstractAsyncContextManager[ASGIApp]:
+        self.made += 1
+        return self._page()
+
+    @asynccontextmanager
+    async def _page(self) -> AsyncIterator[ASGIApp]:
+        yield PlainTextResponse("hello")
+
+
+async def _visit(page: DeferredPage) -> str:
+    transport = httpx.ASGITransport(page)
+    async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
+        return (await client.get("/")).text
+
+
+async def test_the_page_is_made_for_the_first_visitor() -> None:
+    making, closing = Making(), anyio.Event()
+    page = DeferredPage(making, closing, quiet_s=60)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(page.keep)
+        await anyio.wait_all_tasks_blocked()
+        assert making.made == 0
+        assert await _visit(page) == "hello"
+        assert await _visit(page) == "hello"
+        assert making.made == 1
+        closing.set()
+
+
+async def test_the_page_is_made_after_some_time_without_a_visitor() -> None:
+    making, closing = Making(), anyio.Event()
+    page = DeferredPage(making, closing, quiet_s=0.01)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(page.keep)
+        with anyio.fail_after(10):
+            while not making.made:
+                await anyio.sleep(0.01)
+        closing.set()
+
+
+async def test_a_bot_that_ends_at_once_makes_no_page() -> None:
+    making, closing = Making(), anyio.Event()
+    page = DeferredPage(making, closing, quiet_s=60)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(page.keep)
+        await anyio.wait_all_tasks_blocked()
+        closing.set()
+    assert making.made == 0
+    assert "no page" in await _visit(page)
