@@ -49,12 +49,14 @@ class AgentRuntime:
         services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
+        erasure: Erases people.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
 
     services: SessionServices
     sessions: Sessions
     admission: Admission
+    erasure: PersonErasure
     tasks: TaskGroup
 
     @classmethod
@@ -151,7 +153,13 @@ class AgentRuntime:
             older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
             admission = Admission(policies, router, erasure)
-            yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
+            yield cls(
+                services=services,
+                sessions=sessions,
+                admission=admission,
+                erasure=erasure,
+                tasks=tasks,
+            )
 
     async def start(self) -> None:
         """Resume the work of an earlier process, then begin to give records to the sessions. Raises

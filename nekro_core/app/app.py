@@ -22,7 +22,10 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
+from nekro_core.app.restored_people import finish_at_start
 from nekro_core.app.settings import Settings
+from nekro_core.backup.make import BackupSource, env_files
+from nekro_core.backup.service import BackupService
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
@@ -67,6 +70,8 @@ class App:
         adapters: dict[str, Adapter],
         timers: TimerService,
         boxes: BoxServices,
+        backups: BackupService,
+        data: Path,
     ) -> None:
         self.host = host
         self.operator = operator
@@ -76,6 +81,8 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self.backups = backups
+        self._data = data
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -146,6 +153,12 @@ class App:
                 )
             )
             host.admission = runtime.admission
+            source = BackupSource(
+                data=data, database_url=settings.database_url, settings=env_files(Path())
+            )
+            backups = await stack.enter_async_context(
+                BackupService.open(source, settings.nekro_backup, wall=wall)
+            )
             operations = await stack.enter_async_context(
                 open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
             )
@@ -159,6 +172,8 @@ class App:
                 adapters=message_io.adapters,
                 timers=message_io.timers,
                 boxes=boxes,
+                backups=backups,
+                data=data,
             )
             stack.push_async_callback(app.close_adapters)
             yield app
@@ -180,6 +195,8 @@ class App:
         First, all that the first answer needs is prepared, because a platform delivers missed
         messages as soon as its adapter is connected.
         """
+        runtime = self._runtime
+        await finish_at_start(self._data, runtime.erasure, runtime.sessions, self.plugins)
         await self._runtime.sessions.prepare()
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()

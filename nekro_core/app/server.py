@@ -33,7 +33,9 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
 from nekro_core.app.logs import configure_logging, stored_secrets
 from nekro_core.app.progress import ProgressLine
+from nekro_core.app.restore import carry_out_prepared
 from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
+from nekro_core.backup.errors import BackupError
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights
@@ -77,6 +79,7 @@ def run() -> int:
         settings = Settings.load()
         with _ended_by_signals() as ending:
             _look_ahead(settings)
+            await _restore_first(settings)
             if not settings.nekro_llm.configured:
                 models = settings.nekro_data_dir / "models"
                 await ensure_weights(settings.nekro_embedded, models, line.report)
@@ -113,6 +116,20 @@ def _look_ahead(settings: Settings) -> None:
         with DataFolderLock(settings.nekro_data_dir):
             pass
     bind_listener(str(settings.host), settings.port).close()
+
+
+async def _restore_first(settings: Settings) -> None:
+    """Carry out the restore that an operator prepared, if there is one. If it fails, the bot starts
+    with the data that it has."""
+    try:
+        report = await carry_out_prepared(settings)
+    except (BackupError, StoreError, OSError) as error:
+        logger.error("the prepared restore failed, and the data is as it was: {}", error)
+        return
+    if report is not None:
+        logger.success("{} was restored; what was there is in {}", report.folder, report.aside)
+        for sentence in report.sentences:
+            logger.warning("restore: {}", sentence)
 
 
 def _remedy(error: Exception) -> str:

@@ -20,6 +20,7 @@ from nekro_core.store.people import AccountRepository, ChatRepository, UserRepos
 from nekro_core.store.person_eraser import PersonEraser
 from nekro_core.store.plugin_data import PluginDataRepository
 from nekro_core.store.queries import ConditionQueries
+from nekro_core.store.restored_rows import RestoredRows
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.settings import StoreSettings
@@ -59,6 +60,7 @@ class Store:
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
         self.retention = RowRetention(database)
+        self.restored = RestoredRows(database)
         self.erasing = PersonEraser(
             database, messages=self.messages, chats=self.chats, users=self.users
         )
