@@ -37,6 +37,7 @@ from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
 
@@ -70,6 +71,7 @@ class AgentRuntime:
         boxes: BoxServices,
         extensions: Extensions,
         model: ChatModel,
+        logs: LogBook,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
@@ -132,7 +134,11 @@ class AgentRuntime:
                 media=message_io.media,
                 data=data,
                 erasers=personal_data(
-                    data, vectors=extensions.vectors, older=older, conduct=policy_file
+                    data,
+                    vectors=extensions.vectors,
+                    older=older,
+                    conduct=policy_file,
+                    logs=logs,
                 ),
             )
             commands = CommandServices(

@@ -40,6 +40,8 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
 from nekro_core.system.asgi import WebApplication
+from nekro_core.system.logs.book import LogBook
+from nekro_core.system.logs.ring import LogRing
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -70,7 +72,6 @@ class App:
         adapters: dict[str, Adapter],
         timers: TimerService,
         boxes: BoxServices,
-        backups: BackupService,
         data: Path,
     ) -> None:
         self.host = host
@@ -81,7 +82,6 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
-        self.backups = backups
         self._data = data
         self._runtime = runtime
         self._adapters = adapters
@@ -100,6 +100,7 @@ class App:
         model: ChatModel | None = None,
         report: Report = lambda _: None,
         preview: PreviewRegistry | None = None,
+        logs: LogBook | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
@@ -107,11 +108,12 @@ class App:
 
         ``model`` replaces the model that the settings name. ``report`` is called with the progress
         of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
-        shown. Raises `DataFolderInUse`, `StoreError` and `SettingsError`. Then all objects that
-        were built are closed.
+        shown. ``logs`` is the log of the process, for operators. Raises `DataFolderInUse`,
+        `StoreError` and `SettingsError`. Then all objects that were built are closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        logs = logs or LogBook(LogRing())
         async with AsyncExitStack() as stack:
             stack.enter_context(DataFolderLock(data))
             recover_interrupted_move(data)
@@ -148,6 +150,7 @@ class App:
                     boxes=boxes,
                     extensions=extensions,
                     model=model,
+                    logs=logs,
                     clock=clock,
                     wall=wall,
                 )
@@ -160,7 +163,14 @@ class App:
                 BackupService.open(source, settings.nekro_backup, wall=wall)
             )
             operations = await stack.enter_async_context(
-                open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
+                open_operator(
+                    settings,
+                    message_io=message_io,
+                    extensions=extensions,
+                    backups=backups,
+                    logs=logs,
+                    wall=wall,
+                )
             )
             app = cls(
                 host=host,
@@ -172,7 +182,6 @@ class App:
                 adapters=message_io.adapters,
                 timers=message_io.timers,
                 boxes=boxes,
-                backups=backups,
                 data=data,
             )
             stack.push_async_callback(app.close_adapters)

@@ -1,8 +1,8 @@
 """Restores a backup: unpacks and checks it, settles what was unfinished, erases people again who
 were erased since, and lets it take the place of the data folder.
 
-A running bot cannot replace its own data folder. It prepares a restore (`prepare_restore`), and the
-next start carries it out (`carry_out_prepared`).
+A running bot cannot replace its own data folder. It prepares a restore
+(`nekro_core.backup.prepared`), and the next start carries it out (`carry_out_prepared`).
 """
 
 import time
@@ -14,15 +14,19 @@ from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
-import msgspec
 
 from nekro_core.agent.erasure.marks import RETENTION_S
 from nekro_core.app.restored_people import erase_again
 from nekro_core.app.settings import Settings
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.manifest import Manifest
-from nekro_core.backup.postgres_copy import is_postgres
 from nekro_core.backup.postgres_restore import replace_server_tables
+from nekro_core.backup.prepared import (
+    cancel_prepared,
+    check_database_place,
+    prepared_restore,
+    staged_files,
+)
 from nekro_core.backup.progress import BackupWork, run_in_thread
 from nekro_core.backup.settle import settle
 from nekro_core.backup.stage import (
@@ -34,11 +38,6 @@ from nekro_core.backup.stage import (
 )
 from nekro_core.store import DataFolderInUse, DataFolderLock, Store
 from nekro_core.system.atomic_files import write_whole
-
-PREPARED = "restore"
-"""The folder in the data folder with the note about a restore that the next start carries out."""
-
-_NOTE = "next.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +57,6 @@ class RestoreReport:
     manifest: Manifest
     erased: int
     sentences: tuple[str, ...]
-
-
-class PreparedRestore(msgspec.Struct, frozen=True, kw_only=True):
-    """A restore that the next start carries out. ``folder`` has the unpacked files, ``backup`` is
-    the name of the backup, ``made`` and ``prepared`` are in seconds since 1970."""
-
-    folder: str
-    backup: str
-    made: float
-    prepared: float
 
 
 async def restore_backup(
@@ -92,7 +81,8 @@ async def restore_backup(
     work = work or BackupWork()
     with ExitStack() as stack:
         target = await anyio.to_thread.run_sync(_opened, stack, target, replace)
-        _check_url(settings, target)
+        if target == settings.nekro_data_dir.absolute():
+            check_database_place(settings.database_url, target)
         staged = await run_in_thread(
             work,
             partial(
@@ -116,56 +106,6 @@ async def restore_backup(
         )
 
 
-async def prepare_restore(
-    settings: Settings,
-    backup: Path,
-    *,
-    passphrase: str | None = None,
-    work: BackupWork | None = None,
-    wall: Callable[[], float] = time.time,
-) -> PreparedRestore:
-    """Unpack a backup, so that the next start of the bot replaces the data folder by it. An earlier
-    preparation is discarded. Raises `BackupError` and `OSError`."""
-    work, data = work or BackupWork(), settings.nekro_data_dir.absolute()
-    if is_postgres(settings.database_url):
-        raise RestoreRefused(
-            "with PostgreSQL a restore cannot be prepared: stop the bot, and run `nekro restore "
-            "FILE --replace`"
-        )
-    _check_url(settings, data)
-    url, stage = settings.database_url, stage_restore
-    staged = await run_in_thread(
-        work, partial(stage, backup, data, work, database_url=url, passphrase=passphrase)
-    )
-    cancel_prepared(data)
-    prepared = PreparedRestore(
-        folder=staged.folder.name,
-        backup=backup.name,
-        made=staged.manifest.begun,
-        prepared=wall(),
-    )
-    write_whole(data / PREPARED / _NOTE, msgspec.json.encode(prepared))
-    return prepared
-
-
-def prepared_restore(data: Path) -> PreparedRestore | None:
-    """Return the restore that the next start will carry out."""
-    try:
-        return msgspec.json.decode((data / PREPARED / _NOTE).read_bytes(), type=PreparedRestore)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return None
-
-
-def cancel_prepared(data: Path) -> bool:
-    """Discard the prepared restore. Return False if there was none."""
-    prepared = prepared_restore(data)
-    if prepared is None:
-        return False
-    (data / PREPARED / _NOTE).unlink(missing_ok=True)
-    StagedRestore(_folder(data, prepared), _NOTHING).discard()
-    return True
-
-
 async def carry_out_prepared(
     settings: Settings, *, wall: Callable[[], float] = time.time
 ) -> RestoreReport | None:
@@ -178,7 +118,7 @@ async def carry_out_prepared(
     with ExitStack() as stack:
         stack.callback(cancel_prepared, data)
         _lock(stack, data)
-        staged = StagedRestore.load(_folder(data, prepared))
+        staged = staged_files(data, prepared)
         stack.callback(staged.discard)
         return await _carry_out(
             settings,
@@ -189,10 +129,6 @@ async def carry_out_prepared(
             work=BackupWork(),
             wall=wall,
         )
-
-
-def _folder(data: Path, prepared: PreparedRestore) -> Path:
-    return data.parent / Path(prepared.folder).name
 
 
 def _opened(stack: ExitStack, target: Path, replace: bool) -> Path:
@@ -212,18 +148,6 @@ def _lock(stack: ExitStack, target: Path) -> None:
         stack.enter_context(DataFolderLock(target))
     except DataFolderInUse as error:
         raise RestoreRefused(f"{error} A restore needs a folder that no bot uses.") from None
-
-
-def _check_url(settings: Settings, target: Path) -> None:
-    url = settings.nekro_database_url
-    if not url or is_postgres(url):
-        return
-    named = Path(url.partition("://")[2].partition("?")[0]).absolute()
-    if named != target / DATABASE_NAME and target == settings.nekro_data_dir.absolute():
-        raise RestoreRefused(
-            f"NEKRO_DATABASE_URL names {named}, and a restore puts the database to "
-            f"{target / DATABASE_NAME}: remove the setting, or restore into another folder"
-        )
 
 
 async def _carry_out(
@@ -303,8 +227,3 @@ def _put_settings(
 
 def _stamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
-
-
-_NOTHING = Manifest(
-    format=1, nekro="", schema="", begun=0.0, ended=0.0, engine="sqlite", folder="", members=()
-)

@@ -29,6 +29,8 @@ from nekro_core.policy import InvalidOverride, PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.store import Person, Store, StoreError
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.logs.book import LogBook
+from nekro_core.system.logs.ring import LogRing
 from nekro_core.system.secrets import secret_file
 
 NOTE = "restored.json"
@@ -82,6 +84,7 @@ async def erase_again(
         vectors=vectors,
         older=_older_host(settings, store, data),
         conduct=PolicyFile(data / CONDUCT),
+        logs=LogBook(LogRing()),  # A backup has no logs.
     )
     try:
         for person in people:

@@ -205,7 +205,9 @@ async def serve(
         # would take a tenth of the start's time, and later 0.1 s in the middle of a turn.
         gc.disable()
         port = listener.getsockname()[1]
-        redactor = configure_logging(written_settings())
+        redactor, logs = configure_logging(
+            written_settings(), settings.nekro_data_dir.absolute() / "logs"
+        )
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
@@ -219,7 +221,9 @@ async def serve(
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
-        async with App.open(settings, configuration, report=report, preview=preview) as app:
+        async with App.open(
+            settings, configuration, report=report, preview=preview, logs=logs
+        ) as app:
             # Errors are stored and raised after this block. Here a task group would wrap them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)

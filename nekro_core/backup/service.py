@@ -16,6 +16,12 @@ from nekro_core.backup.errors import BackupError, BackupRefused
 from nekro_core.backup.make import BackupMade, BackupSource, make_backup
 from nekro_core.backup.manifest import Manifest
 from nekro_core.backup.own_archives import OwnBackup, OwnBackups
+from nekro_core.backup.prepared import (
+    PreparedRestore,
+    cancel_prepared,
+    prepare_restore,
+    prepared_restore,
+)
 from nekro_core.backup.progress import BackupProgress, BackupWork, run_in_thread
 from nekro_core.backup.settings import BackupSettings
 from nekro_core.backup.stage import check_backup
@@ -127,6 +133,32 @@ class BackupService:
     async def delete(self, name: str) -> None:
         """Delete a backup. Raises `BackupRefused` if there is none, and `OSError`."""
         await anyio.to_thread.run_sync(self._own.delete, name)
+
+    async def prepare_restore(
+        self,
+        name: str,
+        *,
+        passphrase: str | None = None,
+        report: Callable[[BackupProgress], None] | None = None,
+    ) -> PreparedRestore:
+        """Check and unpack a backup, so that the next start of the bot restores it. Cancelling the
+        caller stops the work. Raises `BackupError` and `OSError`."""
+        return await prepare_restore(
+            await self.path(name),
+            self._source.data,
+            self._source.database_url,
+            passphrase=passphrase,
+            work=BackupWork(report),
+            wall=self._wall,
+        )
+
+    async def prepared_restore(self) -> PreparedRestore | None:
+        """Return the restore that the next start carries out."""
+        return await anyio.to_thread.run_sync(prepared_restore, self._source.data)
+
+    async def cancel_restore(self) -> bool:
+        """Discard the prepared restore. Return False if there is none."""
+        return await anyio.to_thread.run_sync(cancel_prepared, self._source.data)
 
     async def _keep_schedule(self) -> None:
         every_s = self._settings.every_hours * 3600.0

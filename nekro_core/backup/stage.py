@@ -4,6 +4,7 @@ Nothing in the data folder is changed before all files are unpacked and checked.
 """
 
 import io
+import re
 import shutil
 import stat
 import tempfile
@@ -36,6 +37,7 @@ from nekro_core.system.atomic_files import write_whole
 DATABASE_NAME = "nekro.sqlite3"
 """The database in a restored data folder."""
 
+_STAGED = re.compile(r"^\..*-restore-[^/]+$")
 _KEPT_FREE = 64 * 1024 * 1024
 _MOST_SECRETS = 64 * 1024 * 1024
 _CARRIED = ("backups", "models", "logs")
@@ -76,7 +78,13 @@ class StagedRestore:
 
     def discard(self) -> None:
         """Delete all unpacked files that are still there."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        discard_staged(self.folder)
+
+
+def discard_staged(folder: Path) -> None:
+    """Delete a folder of unpacked files. A folder with another name is left alone."""
+    if _STAGED.search(folder.name):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_backup(path: Path, work: BackupWork) -> Manifest:

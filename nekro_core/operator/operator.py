@@ -8,9 +8,11 @@ from nekro_core.operator.about import About
 from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.backups import Backups
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.logs import Logs
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -29,6 +31,8 @@ class Operator:
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
         about: The running version.
+        backups: The backups, and the restore of the next start.
+        logs: The log of the running bot.
     """
 
     jobs: Jobs
@@ -37,6 +41,8 @@ class Operator:
     timers: Timers
     health: Health
     about: About
+    backups: Backups
+    logs: Logs
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

@@ -5,7 +5,8 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
-import pytest
+from tortoise.context import TortoiseContext
+from tortoise.migrations.executor import MigrationExecutor, MigrationTarget
 
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.app.restore import restore_backup
@@ -15,6 +16,7 @@ from nekro_core.backup.make import make_backup
 from nekro_core.backup.progress import BackupWork
 from nekro_core.chat import ChatKey, DeliveryState, Image, Media, Sender, Text
 from nekro_core.store import SqlStatement, Store, TimerRow, WaitingRow
+from nekro_core.store.upgrade import APP, APPS, configuration
 from tests.backup.conftest import snapshot, source_of, talk, url_of, write
 from tests.store.conftest import GROUP, say
 
@@ -175,22 +177,18 @@ async def test_a_backup_that_is_older_than_the_marks_says_so(
 async def test_a_backup_from_before_a_migration_is_migrated(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
-    await talk(data, "hello")
-    with closing(sqlite3.connect(data / "nekro.sqlite3")) as database:
-        # As the version before the newest migration of this test's time left it.
-        database.execute("ALTER TABLE chats DROP COLUMN name")
-        database.execute("DELETE FROM tortoise_migrations WHERE name > '0004_z'")
-        database.commit()
-    if not _is_oldest_known():
-        pytest.skip("later migrations would need their own way back")
+    file = data / "nekro.sqlite3"
+    async with TortoiseContext() as context:
+        await context.init(configuration("tortoise.backends.sqlite", {"file_path": str(file)}))
+        executor = MigrationExecutor(context.db(), APPS)
+        await executor.migrate([MigrationTarget(APP, "0004_answered_elsewhere")])
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute(
+            "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) VALUES (?, ?, 1, 0)",
+            (str(GROUP), "onebot_v11"),
+        )
     make_backup(source_of(data), tmp_path / "b.zip", BackupWork())
     await restore_backup(settings, tmp_path / "b.zip", tmp_path / "new")
     async with Store.open(url_of(tmp_path / "new")) as store:
-        assert await store.messages.newest(GROUP, 1)
+        assert await store.chats.of_instance("onebot_v11") == [GROUP]
     assert not (tmp_path / "new" / "copies").exists()
-
-
-def _is_oldest_known() -> bool:
-    from nekro_core.store.upgrade import known_migrations
-
-    return known_migrations()[-1] == "0005_chat_names"

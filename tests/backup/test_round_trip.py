@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.app.restore import carry_out_prepared, prepare_restore, restore_backup
+from nekro_core.app.restore import carry_out_prepared, restore_backup
 from nekro_core.app.settings import Settings
 from nekro_core.backup.archive_reader import BackupArchive
 from nekro_core.backup.errors import (
@@ -173,7 +173,8 @@ async def test_a_prepared_restore_is_carried_out_at_the_next_start(
         made = await service.make(passphrase=PASSPHRASE)
         await talk(data, "after")
         with DataFolderLock(data):  # as a running bot holds it
-            await prepare_restore(settings, made.path, passphrase=PASSPHRASE)
+            await service.prepare_restore(made.path.name, passphrase=PASSPHRASE)
+            assert await service.prepared_restore() is not None
         assert "after" in await texts_in(data)
         report = await carry_out_prepared(settings)
         assert report is not None
