@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from nekro_core.backup.errors import BackupError
 from nekro_core.backup.manifest import MANIFEST, Manifest, Member, encode_manifest
 from nekro_core.backup.progress import BackupWork
 
@@ -18,8 +19,9 @@ _PACKED = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".mp4", ".mp3", ".ogg", ".z
 """Endings of files that are compressed already."""
 
 
-class FileVanished(Exception):
-    """The file was deleted or replaced by something else before it was read."""
+class FileVanished(BackupError):
+    """The file was deleted or replaced by something else before it was read. Only this room sees
+    this error."""
 
 
 class ArchiveWriter:

@@ -34,6 +34,8 @@ class Content:
     what: str
 
 
+_HALF_WRITTEN = ".*.new"
+
 CONTENTS = (
     Content("nekro.sqlite3", Part.DATABASE, "messages, turns, timers, plugins' values"),
     Content("nekro.sqlite3?*", Part.LEFT_OUT, "belongs to a process: log and index of the file"),
@@ -77,7 +79,7 @@ CONTENTS = (
     Content("plugins.moving.*", Part.LEFT_OUT, "belongs to a process"),
     Content("owner_of_boxes", Part.LEFT_OUT, "two folders with one owner would remove each "
             "other's boxes"),
-    Content(".*.new", Part.LEFT_OUT, "half-written files"),
+    Content(_HALF_WRITTEN, Part.LEFT_OUT, "half-written files, in every folder"),
     Content(".gitkeep", Part.LEFT_OUT, "belongs to the checkout"),
 )  # fmt: skip
 """The first pattern that matches counts."""
@@ -95,13 +97,14 @@ class FoundFile:
 def part_of(path: str) -> Part:
     """Return the part of a backup to which a file of the data folder belongs."""
     parts = path.split("/")
+    if fnmatchcase(parts[-1], _HALF_WRITTEN):
+        return Part.LEFT_OUT
     beginnings = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     for content in CONTENTS:
         depth = content.pattern.count("/")
         if depth < len(beginnings) and fnmatchcase(beginnings[depth], content.pattern):
             return content.part
-    last = parts[-1]
-    return Part.LEFT_OUT if last.startswith(".") and last.endswith(".new") else Part.DATA
+    return Part.DATA
 
 
 def find_files(data: Path, left_out: list[str]) -> Iterator[FoundFile]:

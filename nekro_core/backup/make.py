@@ -30,8 +30,9 @@ from nekro_core.backup.manifest import (
 from nekro_core.backup.own_archives import one_at_a_time
 from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
 from nekro_core.backup.progress import BackupWork
-from nekro_core.backup.sqlite_copy import copy_sqlite, is_sqlite, newest_migration
-from nekro_core.store.upgrade import known_migrations
+from nekro_core.backup.sqlite_copy import copy_sqlite, is_sqlite
+from nekro_core.store import StoreUnavailable
+from nekro_core.store.upgrade import known_migrations, newest_migration
 
 ENVIRONMENT = "env/"
 """The beginning of the names of the ``.env`` files in the encrypted part."""
@@ -183,7 +184,10 @@ class _Copying:
             # The bot migrates the database at its start, so a server has all migrations.
             return copy, known_migrations()[-1]
         copy_sqlite(file, copy, work.set_done)
-        schema = newest_migration(copy)
+        try:
+            schema = newest_migration(copy)
+        except StoreUnavailable as error:
+            raise BackupRefused(str(error)) from None
         if schema not in known_migrations():
             raise BackupRefused(
                 f"{file.name} is at {schema or 'no version'}, this version of the bot ends at "

@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tortoise import Model
 from tortoise.backends.base.config_generator import expand_db_url
 
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
 from nekro_core.backup.progress import BackupWork, run_in_thread
-from nekro_core.store import StoreError, models
+from nekro_core.store.restored_tables import drop_tables, own_tables
 
 if TYPE_CHECKING:
     from nekro_core.store.postgres import PostgresEngine
@@ -31,7 +30,7 @@ async def replace_server_tables(
     `StoreError`.
     """
     async with _own(url) as engine:
-        present = await _tables(engine)
+        present = await own_tables(engine)
         if present and not replace:
             raise RestoreRefused(
                 "the database on the server has tables of a bot: restore into an empty one, or say "
@@ -39,7 +38,7 @@ async def replace_server_tables(
             )
         if present:
             await run_in_thread(work, partial(dump_postgres, url, aside, lambda _: None))
-            await _drop(engine, present)
+            await drop_tables(engine, present)
         try:
             await run_in_thread(
                 work, partial(restore_postgres, url, dump, lambda _: work.advance(0))
@@ -64,23 +63,3 @@ async def _own(url: str) -> AsyncIterator["PostgresEngine"]:
     credentials = expand_db_url(url)["credentials"]
     async with PostgresEngine.open(credentials, patience_s=_PATIENCE_S) as engine:
         yield engine
-
-
-async def _tables(engine: "PostgresEngine") -> list[str]:
-    rows = await engine.read(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()", ()
-    )
-    return sorted({row["table_name"] for row in rows} & _own_tables())
-
-
-def _own_tables() -> set[str]:
-    kinds = [each for each in vars(models).values() if isinstance(each, type)]
-    own = {each._meta.db_table for each in kinds if issubclass(each, Model) and each is not Model}  # noqa: SLF001 (Tortoise's own name)
-    return own | {"tortoise_migrations"}
-
-
-async def _drop(engine: "PostgresEngine", tables: list[str]) -> None:
-    try:
-        await engine.commit([(f'DROP TABLE "{each}"', ()) for each in tables])
-    except StoreError as error:
-        raise RestoreRefused(f"the tables on the server cannot be replaced: {error}") from error

@@ -39,7 +39,7 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
             database.isolation_level = None
             (size,) = database.execute("PRAGMA page_size").fetchone()
             database.execute("BEGIN")
-            database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            database.execute("PRAGMA user_version").fetchone()  # The first read takes the snapshot.
             database.backup(
                 copy,
                 pages=_PAGES,
@@ -69,19 +69,6 @@ def check_sqlite(path: Path) -> None:
         problem = str(error)
     if problem:
         raise InvalidBackup(f"the database in the backup is damaged: {problem}")
-
-
-def newest_migration(path: Path) -> str:
-    """Return the newest migration of the bot's database in a file; empty if there is none. Raises
-    `BackupRefused`."""
-    try:
-        with closing(sqlite3.connect(path)) as database:
-            rows = database.execute(
-                "SELECT MAX(name) FROM tortoise_migrations WHERE app = 'store'"
-            ).fetchone()
-    except sqlite3.Error as error:
-        raise BackupRefused(f"{path.name} is not a database of the bot: {error}") from error
-    return str(rows[0] or "")
 
 
 def _integrity(database: sqlite3.Connection) -> str:

@@ -31,7 +31,9 @@ from nekro_core.backup.manifest import (
 )
 from nekro_core.backup.postgres_copy import check_dump, is_postgres
 from nekro_core.backup.progress import BackupWork
-from nekro_core.backup.sqlite_copy import check_sqlite, newest_migration
+from nekro_core.backup.sqlite_copy import check_sqlite
+from nekro_core.store import StoreUnavailable
+from nekro_core.store.upgrade import newest_migration
 from nekro_core.system.atomic_files import write_whole
 
 DATABASE_NAME = "nekro.sqlite3"
@@ -240,7 +242,11 @@ def _unpack_database(archive: BackupArchive, file: Path, dump: Path, work: Backu
         return
     archive.unpack(members[SQLITE], file, work)
     check_sqlite(file)
-    if newest_migration(file) != archive.manifest.schema:
+    try:
+        schema = newest_migration(file)
+    except StoreUnavailable as error:
+        raise InvalidBackup(f"the database in the backup is not the bot's: {error}") from None
+    if schema != archive.manifest.schema:
         raise InvalidBackup("the database in the backup is not of the version that it says")
 
 

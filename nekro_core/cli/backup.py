@@ -27,8 +27,8 @@ from nekro_core.backup.stage import check_backup
 from nekro_core.store import DataFolderLock, StoreError, data_folder_in_use
 
 PASSPHRASE = "BACKUP_PASSPHRASE"  # noqa: S105 (its name)
-"""The environment variable with the passphrase, for scripts. In a terminal the command asks. It is no
-setting of the bot, so it must not be in `.env`."""
+"""The environment variable with the passphrase, for scripts. In a terminal the command asks. It is
+no setting of the bot, so it does not begin with ``NEKRO_``."""
 
 _PHASES = {
     "database": "copying the database",

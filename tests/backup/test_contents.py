@@ -37,21 +37,21 @@ def test_each_file_has_its_part(path: str, part: Part) -> None:
 
 def test_the_guide_has_the_table() -> None:
     guide = (ROOT / "docs" / "operating.md").read_text()
-    missing = [
-        f"| `{content.pattern}` | {content.part.value} | {content.what} |"
+    rows = [
+        f"| `data/{content.pattern}` | {content.part.value} | {content.what} |"
         for content in CONTENTS
-        if f"| `{content.pattern}` | {content.part.value} | {content.what} |" not in guide
     ]
+    missing = [row for row in rows if row not in guide]
     assert missing == []
 
 
 def test_files_that_vanish_and_links_do_not_stop_the_search(tmp_path: Path) -> None:
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "a.py").write_text("")
-    (tmp_path / "plugins" / "link").symlink_to(tmp_path)
+    (tmp_path / "uploads").mkdir()
+    (tmp_path / "uploads" / "a.png").write_text("")
+    (tmp_path / "uploads" / "link").symlink_to(tmp_path)
     left_out: list[str] = []
-    assert [each.path for each in find_files(tmp_path, left_out)] == ["plugins/a.py"]
-    assert left_out == ["plugins/link: is a link"]
+    assert [each.path for each in find_files(tmp_path, left_out)] == ["uploads/a.png"]
+    assert left_out == ["uploads/link: is a link"]
     assert [*find_files(tmp_path / "missing", left_out)] == []
 
 

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-import msgspec
 
-
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
     """One line of the log, as it is in memory and in the files.
 
     Attributes:
