@@ -37,6 +37,7 @@ from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
 
@@ -49,12 +50,14 @@ class AgentRuntime:
         services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
+        erasure: Erases people.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
 
     services: SessionServices
     sessions: Sessions
     admission: Admission
+    erasure: PersonErasure
     tasks: TaskGroup
 
     @classmethod
@@ -68,6 +71,7 @@ class AgentRuntime:
         boxes: BoxServices,
         extensions: Extensions,
         model: ChatModel,
+        logs: LogBook,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
@@ -130,7 +134,11 @@ class AgentRuntime:
                 media=message_io.media,
                 data=data,
                 erasers=personal_data(
-                    data, vectors=extensions.vectors, older=older, conduct=policy_file
+                    data,
+                    vectors=extensions.vectors,
+                    older=older,
+                    conduct=policy_file,
+                    logs=logs,
                 ),
             )
             commands = CommandServices(
@@ -151,7 +159,13 @@ class AgentRuntime:
             older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
             admission = Admission(policies, router, erasure)
-            yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
+            yield cls(
+                services=services,
+                sessions=sessions,
+                admission=admission,
+                erasure=erasure,
+                tasks=tasks,
+            )
 
     async def start(self) -> None:
         """Resume the work of an earlier process, then begin to give records to the sessions. Raises

@@ -24,6 +24,10 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
 from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.restored_people import finish_at_start
+from nekro_core.app.settings import Settings
+from nekro_core.backup.make import BackupSource, env_files
+from nekro_core.backup.service import BackupService
 from nekro_core.chat import ChatKey
 from nekro_core.console.web_site import ConsoleSite, WebSettingWrong
 from nekro_core.delivery.accounts import AccountDirectory
@@ -40,6 +44,8 @@ from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
 from nekro_core.system.asgi import WebApplication
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.logs.book import LogBook
+from nekro_core.system.logs.ring import LogRing
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -72,6 +78,7 @@ class App:
         adapters: dict[str, Adapter],
         timers: TimerService,
         boxes: BoxServices,
+        data: Path,
     ) -> None:
         self.host = host
         self.operator = operator
@@ -84,6 +91,7 @@ class App:
         `MOUNTED`."""
         self.plugins = plugins
         self._tasks = tasks
+        self._data = data
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -101,6 +109,7 @@ class App:
         model: ChatModel | None = None,
         report: Report = lambda _: None,
         preview: PreviewRegistry | None = None,
+        logs: LogBook | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
@@ -108,11 +117,12 @@ class App:
 
         ``model`` replaces the model that the settings name. ``report`` is called with the progress
         of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
-        shown. Raises `DataFolderInUse`, `StoreError` and `SettingsError`. Then all objects that
-        were built are closed.
+        shown. ``logs`` is the log of the process, for operators. Raises `DataFolderInUse`,
+        `StoreError` and `SettingsError`. Then all objects that were built are closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        logs = logs or LogBook(LogRing())
         async with AsyncExitStack() as stack:
             stack.enter_context(DataFolderLock(data))
             recover_interrupted_move(data)
@@ -149,12 +159,19 @@ class App:
                     boxes=boxes,
                     extensions=extensions,
                     model=model,
+                    logs=logs,
                     clock=clock,
                     wall=wall,
                 )
             )
             host.admission = runtime.admission
             site = _make_site(message_io, data, configuration, wall)
+            source = BackupSource(
+                data=data, database_url=settings.database_url, settings=env_files(Path())
+            )
+            backups = await stack.enter_async_context(
+                BackupService.open(source, settings.nekro_backup, wall=wall)
+            )
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
@@ -162,6 +179,8 @@ class App:
                     extensions=extensions,
                     runtime=runtime,
                     identity=site.identity,
+                    backups=backups,
+                    logs=logs,
                     wall=wall,
                 )
             )
@@ -177,6 +196,7 @@ class App:
                 adapters=message_io.adapters,
                 timers=message_io.timers,
                 boxes=boxes,
+                data=data,
             )
             stack.push_async_callback(app.close_adapters)
             yield app
@@ -198,6 +218,8 @@ class App:
         First, all that the first answer needs is prepared, because a platform delivers missed
         messages as soon as its adapter is connected.
         """
+        runtime = self._runtime
+        await finish_at_start(self._data, runtime.erasure, runtime.sessions, self.plugins)
         await self._runtime.sessions.prepare()
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()

@@ -17,6 +17,7 @@ from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
+from nekro_core.system.logs.book import LogBook
 
 _COPIES = "copies"
 """The folder with the copies of the database that were made before upgrades."""
@@ -25,7 +26,12 @@ _TERMINAL_LOG = "chat.log"
 
 
 def personal_data(
-    data: Path, *, vectors: EmbeddedVectorStore, older: NekroAgentHost, conduct: PolicyFile
+    data: Path,
+    *,
+    vectors: EmbeddedVectorStore,
+    older: NekroAgentHost,
+    conduct: PolicyFile,
+    logs: LogBook,
 ) -> Sequence[Eraser]:
     """Return the erasers for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
@@ -35,6 +41,7 @@ def personal_data(
         partial(_from_stickers, data / "emoji"),
         partial(_from_copies, data / _COPIES),
         partial(_from_terminal_log, data / _TERMINAL_LOG),
+        partial(_from_logs, logs),
         partial(erase_from_adapters, data),
     )
 
@@ -122,3 +129,12 @@ async def _from_terminal_log(
     async with await log.open("r+b") as file:
         await file.truncate(0)
     return 1
+
+
+async def _from_logs(
+    logs: LogBook, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
+) -> int:
+    """Remove the lines that contain the person's id or name, or are of their private chats."""
+    texts = {str(key) for key in traces.private}
+    texts |= {each for each in (person.user_id, *traces.names) if len(each) >= SHORTEST}
+    return await logs.forget(texts)

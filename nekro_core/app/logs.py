@@ -1,4 +1,5 @@
-"""Writes log lines to stdout with loguru, and replaces all known secrets in them."""
+"""Writes log lines to stdout, into memory and into files with loguru, and replaces all known
+secrets in them."""
 
 import json
 import logging
@@ -8,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from loguru import logger
 from nonebot import log as nonebot_log
@@ -16,7 +17,14 @@ from nonebot import log as nonebot_log
 from nekro_core.app.http_limits import CONNECTION_REFUSED
 from nekro_core.app.settings import SECRET_NAME, SettingsError
 from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log, with_plugin_names
+from nekro_core.system.logs.book import LogBook
+from nekro_core.system.logs.files import RotatedLogFiles
+from nekro_core.system.logs.line import LogLine
+from nekro_core.system.logs.ring import LogRing
 from nekro_core.system.secrets import FOLDER
+
+if TYPE_CHECKING:
+    from loguru import Message
 
 _SHORTEST = 8
 """Minimum characters of a secret that is replaced. A shorter secret may be part of ordinary words,
@@ -33,6 +41,9 @@ _OF_VISITORS = (
 ended too early, for a refused WebSocket, and for a refused connection. Anybody who reaches the port
 could fill the disk with these lines."""
 _ONCE_IN_S = 60.0
+_MOST_TEXT = 16_000
+_MOST_TRACEBACK = 32_000
+"""Characters of a text and of a traceback that are kept in memory and in files."""
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
@@ -79,9 +90,13 @@ class RedactingStream:
             re.compile("|".join(map(re.escape, longest_first))) if self._secrets else None
         )
 
+    def redact(self, text: str) -> str:
+        """Return a text with stars in place of the secrets in it."""
+        return self._pattern.sub("***", text) if self._pattern else text
+
     def write(self, text: str) -> None:
         """Write a text after replacing the secrets in it."""
-        self._out.write(self._pattern.sub("***", text) if self._pattern else text)
+        self._out.write(self.redact(text))
 
     def flush(self) -> None:
         """Flush the stream."""
@@ -120,8 +135,87 @@ def log_to_stderr() -> None:
     logger.add(PluginNameStream(sys.stderr), diagnose=False, backtrace=False)
 
 
-def configure_logging(written: Mapping[str, str]) -> RedactingStream:
-    """Write all logs of the process to stdout, also those of NoneBot and the standard library.
+class LiveLog:
+    """Writes each log line to stdout, into memory and into files, and changes the level of all
+    three. The secrets are replaced everywhere."""
+
+    def __init__(self, redactor: RedactingStream, folder: Path | None, level: str) -> None:
+        self._redactor = redactor
+        self._ring = LogRing()
+        self._files = RotatedLogFiles(folder) if folder is not None else None
+        self._number = 0
+        self._handlers: list[int] = []
+        self._set_level(level)
+        self.book = LogBook(
+            self._ring,
+            self._files,
+            level=(level or "INFO").upper(),
+            change_level=self._change_level,
+        )
+
+    def _set_level(self, level: str) -> None:
+        number = _level(level)
+        for handler in self._handlers:
+            logger.remove(handler)
+        # A traceback with the values of variables would contain people's messages and keys.
+        self._handlers = [
+            logger.add(
+                PluginNameStream(self._redactor),
+                # NoneBot's filter is not used, because each line would have to be made before it is
+                # filtered, which takes 50 µs.
+                level=number,
+                diagnose=False,
+                backtrace=False,
+                format=nonebot_log.default_format,
+            ),
+            logger.add(
+                self._keep, level=number, diagnose=False, backtrace=False, format="{message}"
+            ),
+        ]
+
+    def _change_level(self, level: str) -> None:
+        try:
+            self._set_level(level)
+        except SettingsError as error:
+            raise ValueError(str(error).replace("LOG_LEVEL is", "it is")) from None
+
+    def _keep(self, message: "Message") -> None:
+        record = message.record
+        text = record["message"]
+        self._number += 1
+        line = LogLine(
+            number=self._number,
+            time=record["time"].timestamp(),
+            level=record["level"].name,
+            severity=record["level"].no,
+            logger=record["name"] or "",
+            plugin=str(record["extra"].get("plugin", "")),
+            chat_key=str(record["extra"].get("chat_key", "")),
+            turn_id=_number_of(record["extra"].get("turn")),
+            text=self._clean(text)[:_MOST_TEXT],
+            # After the message stands only the traceback.
+            traceback=self._clean(str(message)[len(text) :].strip())[-_MOST_TRACEBACK:],
+        )
+        self._ring.add(line)
+        if self._files is not None:
+            self._files.write(line)
+
+    def _clean(self, text: str) -> str:
+        return self._redactor.redact(with_plugin_names(text)) if text else ""
+
+
+def _number_of(turn: object) -> int:
+    """Return the id of a turn. It may be known only after the first lines of the turn, so the
+    turn gives a function."""
+    found = turn() if callable(turn) else turn
+    return found if isinstance(found, int) else 0
+
+
+def configure_logging(
+    written: Mapping[str, str], folder: Path | None = None
+) -> tuple[RedactingStream, LogBook]:
+    """Write all logs of the process to stdout, also those of NoneBot and the standard library, and
+    keep them in memory and in files of ``folder``.
 
     ``written`` holds the settings in files and environment. The secrets in them must be replaced,
     because NoneBot logs its whole configuration at DEBUG. Only the server may call this function,
@@ -134,16 +228,7 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     )
     redactor.add_secrets(secret for value in written.values() for secret in _inner_secrets(value))
     logger.remove()
-    logger.add(
-        PluginNameStream(redactor),
-        # NoneBot's filter is not used, because each line would have to be made before it is
-        # filtered, which takes 50 µs.
-        level=_level(written.get("log_level", "")),
-        # A traceback with the values of variables would contain people's messages and keys.
-        diagnose=False,
-        backtrace=False,
-        format=nonebot_log.default_format,
-    )
+    live = LiveLog(redactor, folder, written.get("log_level", ""))
     root = logging.getLogger()
     root.handlers = [nonebot_log.LoguruHandler()]
     root.setLevel(logging.INFO)
@@ -153,7 +238,7 @@ def configure_logging(written: Mapping[str, str]) -> RedactingStream:
     server.addFilter(VisitorLogThrottle())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    return redactor
+    return redactor, live.book
 
 
 def _is_no_end(record: logging.LogRecord) -> bool:

@@ -12,12 +12,15 @@ from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.plugin_services import plugin_services
 from nekro_core.app.settings import Settings
+from nekro_core.backup.service import BackupService
 from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.backups import Backups
 from nekro_core.operator.health import Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.logs import Logs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.people import People
@@ -25,6 +28,7 @@ from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.logs.book import LogBook
 
 
 @asynccontextmanager
@@ -35,6 +39,8 @@ async def open_operator(
     extensions: Extensions,
     runtime: AgentRuntime,
     identity: Identity,
+    backups: BackupService,
+    logs: LogBook,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -53,6 +59,8 @@ async def open_operator(
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
             plugins=Plugins(audit, plugin_services(message_io, extensions, runtime)),
+            backups=Backups(audit, backups),
+            logs=Logs(audit, logs),
         )
         yield operator
 

@@ -33,7 +33,9 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
 from nekro_core.app.logs import configure_logging, stored_secrets
 from nekro_core.app.progress import ProgressLine
+from nekro_core.app.restore import carry_out_prepared
 from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
+from nekro_core.backup.errors import BackupError
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights
@@ -77,6 +79,7 @@ def run() -> int:
         settings = Settings.load()
         with _ended_by_signals() as ending:
             _look_ahead(settings)
+            await _restore_first(settings)
             if not settings.nekro_llm.configured:
                 models = settings.nekro_data_dir / "models"
                 await ensure_weights(settings.nekro_embedded, models, line.report)
@@ -113,6 +116,20 @@ def _look_ahead(settings: Settings) -> None:
         with DataFolderLock(settings.nekro_data_dir):
             pass
     bind_listener(str(settings.host), settings.port).close()
+
+
+async def _restore_first(settings: Settings) -> None:
+    """Carry out the restore that an operator prepared, if there is one. If it fails, the bot starts
+    with the data that it has."""
+    try:
+        report = await carry_out_prepared(settings)
+    except (BackupError, StoreError, OSError) as error:
+        logger.error("the prepared restore failed, and the data is as it was: {}", error)
+        return
+    if report is not None:
+        logger.success("{} was restored; what was there is in {}", report.folder, report.aside)
+        for sentence in report.sentences:
+            logger.warning("restore: {}", sentence)
 
 
 def _remedy(error: Exception) -> str:
@@ -188,7 +205,9 @@ async def serve(
         # would take a tenth of the start's time, and later 0.1 s in the middle of a turn.
         gc.disable()
         port = listener.getsockname()[1]
-        redactor = configure_logging(written_settings())
+        redactor, logs = configure_logging(
+            written_settings(), settings.nekro_data_dir.absolute() / "logs"
+        )
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
@@ -202,7 +221,9 @@ async def serve(
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
-        async with App.open(settings, configuration, report=report, preview=preview) as app:
+        async with App.open(
+            settings, configuration, report=report, preview=preview, logs=logs
+        ) as app:
             # Errors are stored and raised after this block. Here a task group would wrap them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)

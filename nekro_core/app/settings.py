@@ -23,6 +23,7 @@ from nekro_core.agent.settings import AgentSettings
 from nekro_core.app.adapters import AdapterDirectory
 from nekro_core.app.nonebot_settings import with_nonebot_settings
 from nekro_core.app.web_server_settings import WebServerSettings
+from nekro_core.backup.settings import BackupSettings
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
@@ -75,6 +76,7 @@ class Settings(BaseSettings):
     nekro_agent: AgentSettings = AgentSettings()
     nekro_trigger: TriggerSettings = TriggerSettings()
     nekro_store: StoreSettings = StoreSettings()
+    nekro_backup: BackupSettings = BackupSettings()
     nekro_delivery: DeliverySettings = DeliverySettings()
     nekro_speech: SpeechSettings = SpeechSettings()
     nekro_plugin: PluginSettings = PluginSettings()

@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chat.add_argument("--name", default="you", help="who is speaking")
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
+    _add_backup_commands(commands)
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
@@ -83,6 +84,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _add_backup_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    backup = commands.add_parser("backup", help="save the bot's data, while it runs or not")
+    backup.add_argument("file", nargs="?", default="", help="a new file; data/backups without it")
+    backup.add_argument(
+        "--with-secrets", action="store_true", help="tokens and .env too, encrypted: asks how"
+    )
+    backup.add_argument("--check", default="", metavar="FILE", help="check a backup")
+    restore = commands.add_parser("restore", help="put a backup into a data folder")
+    restore.add_argument("file", help="the backup")
+    restore.add_argument("--into", default="", metavar="FOLDER", help="not into the data folder")
+    restore.add_argument(
+        "--replace", action="store_true", help="also if it has data, which is moved aside"
+    )
+    restore.add_argument(
+        "--without-secrets", action="store_true", help="leave out the secrets of the backup"
+    )
 
 
 def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:

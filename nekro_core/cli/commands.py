@@ -11,7 +11,7 @@ from nekro_core.app.health import examine
 from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
-from nekro_core.cli import accounts, operator_calls, outbox
+from nekro_core.cli import accounts, backup, operator_calls, outbox
 from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
 from nekro_core.cli.chat import talk
 from nekro_core.cli.plugin_kit.command import ACTIONS
@@ -109,6 +109,8 @@ async def _sandbox(options: argparse.Namespace) -> int:
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "accounts": accounts.run,
     "adapter": _adapter,
+    "backup": backup.backup,
+    "restore": backup.restore,
     "outbox": outbox.run,
     "chat": _chat,
     "doctor": _doctor,

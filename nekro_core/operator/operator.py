@@ -8,11 +8,13 @@ from nekro_core.operator.about import About
 from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.backups import Backups
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.people import People
+from nekro_core.operator.logs import Logs
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -33,6 +35,8 @@ class Operator:
         health: Which parts of the bot work.
         about: The running version.
         plugins: The plugins, their configurations and their tools.
+        backups: The backups, and the restore of the next start.
+        logs: The log of the running bot.
     """
 
     jobs: Jobs
@@ -43,6 +47,8 @@ class Operator:
     health: Health
     about: About
     plugins: Plugins
+    backups: Backups
+    logs: Logs
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

@@ -22,6 +22,7 @@ from nekro_core.store.people import AccountRepository, ChatRepository, UserRepos
 from nekro_core.store.person_eraser import PersonEraser
 from nekro_core.store.plugin_data import PluginDataRepository
 from nekro_core.store.queries import ConditionQueries
+from nekro_core.store.restored_rows import RestoredRows
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.settings import StoreSettings
@@ -64,6 +65,7 @@ class Store:
         self.console_people = ConsolePeopleRepository(database)
         self.console_sessions = ConsoleSessionRepository(database)
         self.console_tokens = ConsoleTokenRepository(database)
+        self.restored = RestoredRows(database)
         self.erasing = PersonEraser(
             database, messages=self.messages, chats=self.chats, users=self.users
         )

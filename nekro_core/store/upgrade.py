@@ -52,6 +52,12 @@ def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
     return {"connections": {"default": connection}, "apps": APPS}
 
 
+def newest_migration(path: Path) -> str:
+    """Return the newest migration that was applied to a SQLite file; empty if there is none. It
+    blocks. Raises `StoreUnavailable`."""
+    return max(_applied_in_file(path) or [""])
+
+
 async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -> None:
     """Create or migrate a SQLite file. ``copies`` is the number of earlier files to keep.
 

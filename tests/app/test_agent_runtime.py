@@ -57,8 +57,10 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
         inbox = Inbox(store, Broadcast(), clock=clock)
         services: Any = SimpleNamespace(inbox=inbox, clock=clock)
         sessions: Any = Sessions()
-        admission: Any = None
-        yield AgentRuntime(services=services, sessions=sessions, admission=admission, tasks=tasks)
+        none: Any = None
+        yield AgentRuntime(
+            services=services, sessions=sessions, admission=none, erasure=none, tasks=tasks
+        )
 
 
 async def test_an_error_on_one_record_does_not_stop_the_next_records(tmp_path: Path) -> None:

@@ -2,13 +2,16 @@
 
 When an account comes online again, its adapter asks the platform for missed messages. These may
 include messages that were erased a minute ago. A mark is a digest of the person's id, made with a
-secret of this bot. When a mark is 30 days old, the next erasure of any person deletes the mark.
+secret of this bot. When a mark is 400 days old, the next erasure of any person deletes the mark.
+
+A restore of a backup erases everybody again who was erased after the backup was made; see
+`nekro_core.app.restore`.
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +19,9 @@ from loguru import logger
 
 from nekro_core.system.atomic_files import write_whole
 
-RETENTION_S = 30 * 86_400.0
-"""Minimum time in seconds for which a mark is stored."""
+RETENTION_S = 400 * 86_400.0
+"""Minimum time in seconds for which a mark is stored. A backup that is older brings back the data
+of those who were erased before the oldest mark, so a restore warns of it."""
 FILE_NAME = "erased.json"
 
 
@@ -45,6 +49,16 @@ class ErasureMarks:
         if not self._marks:
             return False
         return said <= self._marks.get(self._digest(adapter, user_id), 0.0)
+
+    def all(self) -> Mapping[str, float]:
+        """Return all marks: when each digest was marked, in seconds since 1970."""
+        return self._marks
+
+    def merge(self, other: "ErasureMarks") -> None:
+        """Add the marks of another data folder that has the same secret. Raises `OSError`."""
+        for digest, at in other.all().items():
+            self._marks[digest] = max(at, self._marks.get(digest, 0.0))
+        self._write()
 
     def _digest(self, adapter: str, user_id: str) -> str:
         text = f"{adapter}:{user_id}".encode(errors="replace")

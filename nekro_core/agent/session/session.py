@@ -144,6 +144,11 @@ class Session:
 
     async def live(self) -> None:
         """Answer messages until the chat has been silent for a while."""
+        # All log lines of this task and the tasks that it starts name the chat.
+        with logger.contextualize(chat_key=str(self.chat_key)):
+            await self._live()
+
+    async def _live(self) -> None:
         while True:
             self._news = anyio.Event()
             self._listening = True

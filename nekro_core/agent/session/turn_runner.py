@@ -140,16 +140,27 @@ class TurnRunner:
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
+        recorders: list[TurnRecorder] = []
+
+        def recorded() -> TurnRecorder:
+            recorders.append(begin())
+            return recorders[-1]
+
+        def turn_id() -> int:
+            return recorders[-1].known_turn_id() if recorders else 0
+
         try:
-            recorder, stop = await self._run_turn(
-                request, begin, prepared, self._scope, exclusive=exclusive
-            )
-            self._set_idle()
-            if recorder is None:
-                recorder = begin()  # It was still waiting for a slot. Its row is ended below.
-            if stop == "internal" and not await recorder.is_begun():
-                return False
-            await self._close(request, recorder, stop)
+            # All log lines of the turn name it, as soon as its number is known.
+            with logger.contextualize(turn=turn_id):
+                recorder, stop = await self._run_turn(
+                    request, recorded, prepared, self._scope, exclusive=exclusive
+                )
+                self._set_idle()
+                if recorder is None:
+                    recorder = begin()  # It was still waiting for a slot. Its row is ended below.
+                if stop == "internal" and not await recorder.is_begun():
+                    return False
+                await self._close(request, recorder, stop)
         finally:
             self._set_idle()
             self._services.activity.publish(Working(self._chat_key, busy=False))

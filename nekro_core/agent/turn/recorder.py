@@ -85,6 +85,10 @@ class TurnRecorder:
                 raise
         return self._turn.turn_id
 
+    def known_turn_id(self) -> int:
+        """Return the turn's number; 0 while its row is not stored."""
+        return self._turn.turn_id if self._turn is not None else 0
+
     async def is_begun(self) -> bool:
         """Return whether the turn's row is stored. If the row could not be stored, nothing was done
         or sent."""

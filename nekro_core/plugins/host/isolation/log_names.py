@@ -32,4 +32,6 @@ def _name_plugin(record: "Record") -> None:
     module = record["name"] or ""
     known = get_plugin_by_module_name(module) if module else None  # a plugin of NoneBot's own
     named = known.id_ if known else plugin_of_module(module)
+    if named:
+        record["extra"].setdefault("plugin", named)
     record["name"] = named or module.partition(".")[0]

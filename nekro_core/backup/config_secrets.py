@@ -1,0 +1,77 @@
+"""Removes the values of secrets from copies of configuration files.
+
+The configuration of plugins and MCP servers may contain keys of services. The part of a backup that
+is not encrypted gets a copy without these values; the encrypted part gets the whole file.
+"""
+
+import json
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+import tomlkit
+import yaml
+from tomlkit.exceptions import ParseError
+
+LARGEST = 1024 * 1024
+"""Maximum size in bytes of a file that is looked into."""
+
+_FILES = re.compile(r"(config|settings)\.(json|toml|ya?ml)|mcp\.json|\.env(\..+)?")
+_NAME = re.compile(
+    r"token|key(?!word|board)|secret|password|passwd|credential|authorization|cookie", re.IGNORECASE
+)
+_HOLDS_ALL = ("env", "headers")
+"""In ``mcp.json``, every value below these names may be a secret."""
+
+
+def is_configuration(path: str) -> bool:
+    """Return whether a file with this path may contain secrets."""
+    return _FILES.fullmatch(PurePosixPath(path).name) is not None
+
+
+def without_secrets(path: str, data: bytes) -> bytes | None:
+    """Return the content of a configuration file with an empty text in place of each secret.
+    Returns the same object if it has none, and None if it cannot be understood."""
+    name = PurePosixPath(path).name
+    try:
+        text = data.decode()
+        if name.startswith(".env"):
+            return None
+        if name.endswith(".toml"):
+            document: Any = tomlkit.parse(text)
+            return tomlkit.dumps(document).encode() if _clear(document) else data
+        if name.endswith(".json"):
+            document = json.loads(text)
+            if not _clear(document):
+                return data
+            return json.dumps(document, ensure_ascii=False, indent=2).encode()
+        document = yaml.safe_load(text)
+        if not _clear(document):
+            return data
+        return str(yaml.safe_dump(document, allow_unicode=True, sort_keys=False)).encode()
+    except (ValueError, ParseError, yaml.YAMLError, RecursionError):
+        return None
+
+
+def _clear(value: Any, *, everything: bool = False) -> bool:
+    """Empty the secrets in a parsed document. Return whether there were any."""
+    found = False
+    if isinstance(value, dict):
+        for name in [*value]:
+            secret = everything or _NAME.search(str(name)) is not None
+            if isinstance(value[name], str):
+                if secret and value[name]:
+                    value[name] = ""
+                    found = True
+            else:
+                inner = everything or secret or str(name) in _HOLDS_ALL
+                found |= _clear(value[name], everything=inner)
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            if isinstance(each, str):
+                if everything and each:
+                    value[at] = ""
+                    found = True
+            else:
+                found |= _clear(each, everything=everything)
+    return found

@@ -1,0 +1,96 @@
+"""Lists, names and deletes the backups in ``data/backups``."""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nekro_core.backup.errors import BackupRefused
+
+FOLDER = "backups"
+"""The folder in the data folder. Only its owner can read it."""
+
+_NAME = re.compile(r"nekro-\d{8}-\d{6}(-\d+)?\.zip")
+_LOCK = ".making"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnBackup:
+    """A backup in ``data/backups``. ``made`` is in seconds since 1970, ``size`` in bytes."""
+
+    name: str
+    path: Path
+    made: float
+    size: int
+
+
+class OwnBackups:
+    """The backups in the folder of a data folder."""
+
+    def __init__(self, data: Path) -> None:
+        self.folder = data / FOLDER
+
+    def list(self) -> tuple[OwnBackup, ...]:
+        """Return the backups, newest first. Raises `OSError`."""
+        found = []
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                if _NAME.fullmatch(path.name) and path.is_file():
+                    status = path.stat()
+                    found.append(
+                        OwnBackup(
+                            name=path.name,
+                            path=path,
+                            made=status.st_mtime,
+                            size=status.st_size,
+                        )
+                    )
+        return tuple(sorted(found, key=lambda backup: (backup.made, backup.name), reverse=True))
+
+    def get(self, name: str) -> OwnBackup:
+        """Return the backup with this name. Raises `BackupRefused` if there is none."""
+        for backup in self.list():
+            if backup.name == name:
+                return backup
+        raise BackupRefused(f"there is no backup {name[:100]!r} in {self.folder}")
+
+    def delete(self, name: str) -> None:
+        """Delete a backup. Raises `BackupRefused` if there is none, and `OSError`."""
+        self.get(name).path.unlink(missing_ok=True)
+
+    def free_path(self, now: float) -> Path:
+        """Return the path for a new backup that is made now. The folder is made."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+        path, number = self.folder / f"nekro-{stamp}.zip", 1
+        while path.exists():
+            number += 1
+            path = self.folder / f"nekro-{stamp}-{number}.zip"
+        return path
+
+    def delete_old(self, keep: int) -> tuple[str, ...]:
+        """Delete all backups but the newest ``keep``. Return the names of the deleted ones."""
+        old = self.list()[keep:]
+        for backup in old:
+            backup.path.unlink(missing_ok=True)
+        return tuple(backup.name for backup in old)
+
+
+@contextmanager
+def one_at_a_time(data: Path) -> Iterator[None]:
+    """Let only one backup of a data folder be made at a time. Raises `BackupRefused`."""
+    folder = data / FOLDER
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BackupRefused("another backup is being made now: wait for it") from None
+    else:
+        yield
+    finally:
+        os.close(file)

@@ -1,0 +1,65 @@
+"""Replaces the bot's tables on a PostgreSQL server by those of a backup."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tortoise.backends.base.config_generator import expand_db_url
+
+from nekro_core.backup.errors import RestoreRefused
+from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
+from nekro_core.backup.progress import BackupWork, run_in_thread
+from nekro_core.store.restored_tables import drop_tables, own_tables
+
+if TYPE_CHECKING:
+    from nekro_core.store.postgres import PostgresEngine
+
+_PATIENCE_S = 5.0
+
+
+async def replace_server_tables(
+    url: str, dump: Path, aside: Path, work: BackupWork, *, replace: bool
+) -> None:
+    """Put the tables of a backup in place of those in the database. Tables of others stay.
+
+    If the database has tables of the bot, ``replace`` must be true, and they are first written to
+    the file ``aside`` with pg_dump. If the backup cannot be written, the tables are put back from
+    there. Raises `RestoreRefused`, `BackupRefused` (pg_dump fails), `BackupCancelled` and
+    `StoreError`.
+    """
+    async with _own(url) as engine:
+        present = await own_tables(engine)
+        if present and not replace:
+            raise RestoreRefused(
+                "the database on the server has tables of a bot: restore into an empty one, or say "
+                "--replace; then they are first saved with pg_dump"
+            )
+        if present:
+            await run_in_thread(work, partial(dump_postgres, url, aside, lambda _: None))
+            await drop_tables(engine, present)
+        try:
+            await run_in_thread(
+                work, partial(restore_postgres, url, dump, lambda _: work.advance(0))
+            )
+        except BaseException:
+            if present:
+                await run_in_thread(
+                    BackupWork(), partial(restore_postgres, url, aside, lambda _: None)
+                )
+            raise
+
+
+@asynccontextmanager
+async def _own(url: str) -> AsyncIterator["PostgresEngine"]:
+    """Hold the lock of the database, so that no bot uses it."""
+    try:
+        from nekro_core.store.postgres import PostgresEngine  # noqa: PLC0415 (asyncpg is an extra)
+    except ModuleNotFoundError as error:
+        raise RestoreRefused(
+            f"{error.name} is missing: pip install 'nekro-core[postgres]'"
+        ) from None
+    credentials = expand_db_url(url)["credentials"]
+    async with PostgresEngine.open(credentials, patience_s=_PATIENCE_S) as engine:
+        yield engine

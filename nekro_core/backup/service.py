@@ -1,0 +1,176 @@
+"""The backups of a running bot: makes them on request and by a schedule, lists and deletes them."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import anyio
+import anyio.to_thread
+from loguru import logger
+
+from nekro_core.backup.errors import BackupError, BackupRefused
+from nekro_core.backup.make import BackupMade, BackupSource, make_backup
+from nekro_core.backup.manifest import Manifest
+from nekro_core.backup.own_archives import OwnBackup, OwnBackups
+from nekro_core.backup.prepared import (
+    PreparedRestore,
+    cancel_prepared,
+    prepare_restore,
+    prepared_restore,
+)
+from nekro_core.backup.progress import BackupProgress, BackupWork, run_in_thread
+from nekro_core.backup.settings import BackupSettings
+from nekro_core.backup.stage import check_backup
+from nekro_core.system.background_tasks import background_tasks
+
+_LOOK_S = 60.0
+"""Seconds between two looks at the clock. A machine may have slept meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBackup:
+    """A backup that is being made, since ``started`` (seconds since 1970)."""
+
+    started: float
+    progress: BackupProgress
+
+
+class BackupService:
+    """Makes and keeps the backups in ``data/backups``. Made by `open`."""
+
+    def __init__(
+        self, source: BackupSource, settings: BackupSettings, wall: Callable[[], float]
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._wall = wall
+        self._own = OwnBackups(source.data)
+        self._work: BackupWork | None = None
+        self._running: RunningBackup | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        source: BackupSource,
+        settings: BackupSettings,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> AsyncIterator[Self]:
+        """Open the service. While the block is open, it makes backups by the schedule."""
+        service = cls(source, settings, wall)
+        async with background_tasks() as tasks:
+            if settings.every_hours:
+                tasks.start_soon(service._keep_schedule, name="backups")
+            yield service
+
+    @property
+    def running(self) -> RunningBackup | None:
+        """The backup that is being made now, by this process."""
+        return self._running
+
+    async def list(self) -> tuple[OwnBackup, ...]:
+        """Return the backups, newest first. Raises `OSError`."""
+        return await anyio.to_thread.run_sync(self._own.list)
+
+    async def make(
+        self,
+        *,
+        passphrase: str | None = None,
+        report: Callable[[BackupProgress], None] | None = None,
+    ) -> BackupMade:
+        """Make and check a backup, and delete the oldest ones beyond `BackupSettings.keep`.
+
+        With a passphrase the secrets are in it. ``report`` is called in another thread. To stop the
+        work, call `stop` or cancel the caller. Raises `BackupError` and `OSError`; then no file is
+        left.
+        """
+        if self._work is not None:
+            raise BackupRefused("another backup is being made now: wait for it, or stop it")
+        started = self._wall()
+
+        def note(progress: BackupProgress) -> None:
+            self._running = RunningBackup(started=started, progress=progress)
+            if report is not None:
+                report(progress)
+
+        self._work = work = BackupWork(note)
+        try:
+            target = await anyio.to_thread.run_sync(self._own.free_path, started)
+            made = await run_in_thread(
+                work,
+                partial(
+                    make_backup, self._source, target, work, passphrase=passphrase, wall=self._wall
+                ),
+            )
+            await anyio.to_thread.run_sync(self._own.delete_old, self._settings.keep)
+        finally:
+            self._work = self._running = None
+        return made
+
+    def stop(self) -> bool:
+        """Stop the backup that is being made. Return False if none is."""
+        if self._work is None:
+            return False
+        self._work.stop()
+        return True
+
+    async def check(
+        self, name: str, report: Callable[[BackupProgress], None] | None = None
+    ) -> Manifest:
+        """Check everything in a backup. Raises `BackupError` and `OSError`."""
+        path, work = await self.path(name), BackupWork(report)
+        return await run_in_thread(work, partial(check_backup, path, work))
+
+    async def path(self, name: str) -> Path:
+        """Return the file of a backup. Raises `BackupRefused` if there is none."""
+        return (await anyio.to_thread.run_sync(self._own.get, name)).path
+
+    async def delete(self, name: str) -> None:
+        """Delete a backup. Raises `BackupRefused` if there is none, and `OSError`."""
+        await anyio.to_thread.run_sync(self._own.delete, name)
+
+    async def prepare_restore(
+        self,
+        name: str,
+        *,
+        passphrase: str | None = None,
+        report: Callable[[BackupProgress], None] | None = None,
+    ) -> PreparedRestore:
+        """Check and unpack a backup, so that the next start of the bot restores it. Cancelling the
+        caller stops the work. Raises `BackupError` and `OSError`."""
+        return await prepare_restore(
+            await self.path(name),
+            self._source.data,
+            self._source.database_url,
+            passphrase=passphrase,
+            work=BackupWork(report),
+            wall=self._wall,
+        )
+
+    async def prepared_restore(self) -> PreparedRestore | None:
+        """Return the restore that the next start carries out."""
+        return await anyio.to_thread.run_sync(prepared_restore, self._source.data)
+
+    async def cancel_restore(self) -> bool:
+        """Discard the prepared restore. Return False if there is none."""
+        return await anyio.to_thread.run_sync(cancel_prepared, self._source.data)
+
+    async def _keep_schedule(self) -> None:
+        every_s = self._settings.every_hours * 3600.0
+        tried = 0.0
+        while True:
+            await anyio.sleep(_LOOK_S)
+            try:
+                newest = max((each.made for each in await self.list()), default=0.0)
+                if self._wall() - max(newest, tried) < every_s or self._work is not None:
+                    continue
+                tried = self._wall()
+                made = await self.make()
+                logger.info("a backup was made: {} ({} bytes)", made.path.name, made.size)
+            except (BackupError, OSError) as error:
+                logger.error("the backup of the schedule failed: {}", error)

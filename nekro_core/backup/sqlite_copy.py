@@ -1,0 +1,76 @@
+"""Copies SQLite files while other programs write to them, and checks the copies."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from nekro_core.backup.errors import BackupRefused, InvalidBackup
+
+_HEADER = b"SQLite format 3\0"
+_PAGES = 512
+"""Number of pages that are copied at once, 2 MiB. Between two steps the work can be stopped."""
+_BUSY_S = 10.0
+
+
+def is_sqlite(path: Path) -> bool:
+    """Return whether a file begins as an SQLite database does. Raises `OSError`."""
+    with path.open("rb") as file:
+        return file.read(len(_HEADER)) == _HEADER
+
+
+def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
+    """Copy a database to a new file, and check the copy.
+
+    The copy is the state at one moment. With a write-ahead log, as the bot's databases have it,
+    writers go on meanwhile: the copy is read in one transaction, so a write does not make it begin
+    again. Without it a writer waits until the copy is made.
+
+    ``done`` is called with the number of bytes that are copied, and of all; it may raise. Raises
+    `BackupRefused` if the database cannot be read or is damaged.
+    """
+    address = f"file:{quote(str(source.absolute()))}?mode=rw"
+    try:
+        with (
+            closing(sqlite3.connect(address, uri=True, timeout=_BUSY_S)) as database,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            database.isolation_level = None
+            (size,) = database.execute("PRAGMA page_size").fetchone()
+            database.execute("BEGIN")
+            database.execute("PRAGMA user_version").fetchone()  # The first read takes the snapshot.
+            database.backup(
+                copy,
+                pages=_PAGES,
+                progress=lambda _, left, total: done((total - left) * size, total * size),
+                sleep=0,
+            )
+            database.execute("ROLLBACK")
+            # The copy is one file, without a log beside it.
+            copy.execute("PRAGMA journal_mode = DELETE")
+            problem = _integrity(copy)
+    except sqlite3.Error as error:
+        raise BackupRefused(f"{source.name} cannot be copied: {error}") from error
+    if problem:
+        raise BackupRefused(
+            f"{source.name} is damaged ({problem}): a backup of it would be too. Put back an older "
+            "backup, or a copy from the folder 'copies'"
+        )
+
+
+def check_sqlite(path: Path) -> None:
+    """Check a database with ``PRAGMA integrity_check``. Raises `InvalidBackup`."""
+    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as database:
+            problem = _integrity(database)
+    except sqlite3.Error as error:
+        problem = str(error)
+    if problem:
+        raise InvalidBackup(f"the database in the backup is damaged: {problem}")
+
+
+def _integrity(database: sqlite3.Connection) -> str:
+    rows = [str(row[0]) for row in database.execute("PRAGMA integrity_check(5)")]
+    return "" if rows == ["ok"] else "; ".join(rows)

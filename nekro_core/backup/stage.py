@@ -1,0 +1,272 @@
+"""Unpacks a checked backup into a new folder beside the data folder, and lets it take its place.
+
+Nothing in the data folder is changed before all files are unpacked and checked.
+"""
+
+import io
+import re
+import shutil
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from nekro_core.backup.archive_reader import BackupArchive
+from nekro_core.backup.contents import Part, part_of
+from nekro_core.backup.errors import InvalidBackup, RestoreRefused
+from nekro_core.backup.make import ENVIRONMENT
+from nekro_core.backup.manifest import (
+    DATA,
+    MANIFEST,
+    POSTGRES,
+    SQLITE,
+    Manifest,
+    check_path,
+    decode_manifest,
+    encode_manifest,
+)
+from nekro_core.backup.postgres_copy import check_dump, is_postgres
+from nekro_core.backup.progress import BackupWork
+from nekro_core.backup.sqlite_copy import check_sqlite
+from nekro_core.store import StoreUnavailable
+from nekro_core.store.upgrade import newest_migration
+from nekro_core.system.atomic_files import write_whole
+
+DATABASE_NAME = "nekro.sqlite3"
+"""The database in a restored data folder."""
+
+_STAGED = re.compile(r"^\..*-restore-[^/]+$")
+_KEPT_FREE = 64 * 1024 * 1024
+_MOST_SECRETS = 64 * 1024 * 1024
+_CARRIED = ("backups", "models", "logs")
+"""Folders of the present data folder that a restored one takes over. Backups have none of them."""
+_OWN = (".gitkeep", ".gitignore", "nekro.lock")
+"""Files with which a data folder still counts as empty."""
+
+
+class StagedRestore:
+    """An unpacked backup in a folder of its own, beside the data folder.
+
+    Attributes:
+        folder: The folder with everything of this object.
+        data: The new data folder, in ``folder``.
+        settings: The folder with the ``.env`` files of the backup, if it brought any.
+        manifest: The list of contents.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.settings = folder / "env"
+        self.manifest = manifest
+
+    @property
+    def dump(self) -> Path:
+        """The file for ``pg_restore``, if the database is on PostgreSQL."""
+        return self.folder / "database.dump"
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Return what an earlier process unpacked. Raises `RestoreRefused`."""
+        try:
+            manifest = decode_manifest((folder / MANIFEST).read_bytes())
+        except (OSError, InvalidBackup) as error:
+            raise RestoreRefused(f"the unpacked backup in {folder} is not whole: {error}") from None
+        return cls(folder, manifest)
+
+    def discard(self) -> None:
+        """Delete all unpacked files that are still there."""
+        discard_staged(self.folder)
+
+
+def discard_staged(folder: Path) -> None:
+    """Delete a folder of unpacked files. A folder with another name is left alone."""
+    if _STAGED.search(folder.name):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_backup(path: Path, work: BackupWork) -> Manifest:
+    """Check everything in a backup: the list of contents, each file, and the database. Raises
+    `InvalidBackup`, `BackupTooNew`, `BackupCancelled` and `OSError`."""
+    with BackupArchive.open(path) as archive:
+        archive.check(work)
+        with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
+            place = Path(folder) / "database"
+            _unpack_database(archive, place, place, work)
+        return archive.manifest
+
+
+def stage_restore(
+    path: Path,
+    target: Path,
+    work: BackupWork,
+    *,
+    database_url: str,
+    passphrase: str | None = None,
+) -> StagedRestore:
+    """Check a backup and unpack it beside ``target``, the data folder. The caller must discard the
+    result.
+
+    Without a passphrase the secrets are not unpacked. ``database_url`` says to which kind of
+    database the backup must belong. It blocks; call it in a thread. Raises `InvalidBackup`,
+    `BackupTooNew`, `WrongPassphrase`, `RestoreRefused`, `BackupCancelled` and `OSError`; then
+    nothing was changed.
+    """
+    with BackupArchive.open(path) as archive:
+        manifest = archive.manifest
+        _check_engine(manifest, database_url)
+        _check_space(manifest, target)
+        archive.check(work)
+        secrets: Mapping[str, bytes] = {}
+        if passphrase is not None and manifest.has_secrets:
+            secrets = _unpacked_secrets(archive.decrypt_secrets(passphrase))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-restore-", dir=target.parent))
+        staged = StagedRestore(folder, manifest)
+        try:
+            _unpack(archive, staged, secrets, work)
+        except BaseException:
+            staged.discard()
+            raise
+        return staged
+
+
+def is_empty(folder: Path) -> bool:
+    """Return whether a data folder is missing or has no data. Raises `OSError`."""
+    if not folder.exists():
+        return True
+    return all(each.name in _OWN for each in folder.iterdir())
+
+
+def take_place(staged: Path, target: Path, now: float) -> Path | None:
+    """Let an unpacked data folder take the place of ``target``. Return where the present one is
+    now; None if it was empty. The secrets stay if the backup brought none. Raises
+    `RestoreRefused`; then nothing was changed."""
+    aside: Path | None = None
+    try:
+        if target.exists():
+            _carry_files(staged, target)
+            stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+            aside = target.with_name(f"{target.name}-before-restore-{stamp}")
+            if aside.exists():
+                raise RestoreRefused(f"{aside} exists already: try again in a second")
+            empty = is_empty(target)
+            target.rename(aside)
+            staged.rename(target)
+            if empty:
+                shutil.rmtree(aside)
+                return None
+            for name in _CARRIED:
+                if (aside / name).exists() and not (target / name).exists():
+                    (aside / name).rename(target / name)
+        else:
+            staged.rename(target)
+    except OSError as error:
+        if aside is not None and aside.exists() and not target.exists():
+            aside.rename(target)
+        raise RestoreRefused(
+            f"{target} cannot be replaced: {error.strerror}. If it is a mount point, restore into "
+            "a folder inside of it, and name that folder in NEKRO_DATA_DIR"
+        ) from error
+    return aside
+
+
+def _carry_files(staged: Path, target: Path) -> None:
+    """Copy what the new folder needs of the present one: files of the checkout, and the secrets for
+    which the backup has none."""
+    for name in _OWN[:2]:
+        if (target / name).is_file():
+            shutil.copy2(target / name, staged / name)
+    for path in sorted(target.rglob("*")):
+        inside = path.relative_to(target)
+        if inside.parts[0] not in ("secrets", "matrix") or not path.is_file():
+            continue
+        if part_of(inside.as_posix()) is Part.SECRET and not (staged / inside).exists():
+            (staged / inside).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.copy2(path, staged / inside)
+
+
+def _check_engine(manifest: Manifest, database_url: str) -> None:
+    wanted = "postgres" if is_postgres(database_url) else "sqlite"
+    if manifest.engine != wanted:
+        names = {"sqlite": "an SQLite file", "postgres": "PostgreSQL"}
+        raise RestoreRefused(
+            f"the backup is of {names[manifest.engine]}, and NEKRO_DATABASE_URL names "
+            f"{names[wanted]}: a backup can only be restored to the same kind of database"
+        )
+
+
+def _check_space(manifest: Manifest, target: Path) -> None:
+    place = target.parent
+    while not place.exists():
+        place = place.parent
+    # A new version migrates a copy of the database.
+    needed = manifest.size + 2 * manifest.sized(SQLITE) + _KEPT_FREE
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise RestoreRefused(
+            f"the backup needs {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free on the "
+            f"disk of {target}: free some space, or restore it into a folder on another disk"
+        )
+
+
+def _unpack(
+    archive: BackupArchive, staged: StagedRestore, secrets: Mapping[str, bytes], work: BackupWork
+) -> None:
+    data = staged.data
+    data.mkdir(mode=0o700)
+    work.begin("restore", archive.manifest.size)
+    _unpack_database(archive, data / DATABASE_NAME, staged.dump, work)
+    for member in archive.manifest.members:
+        if member.name.startswith(DATA):
+            archive.unpack(member, data / member.name.removeprefix(DATA), work)
+    for name, content in secrets.items():
+        if name.startswith(ENVIRONMENT):
+            path = staged.settings / name.removeprefix(ENVIRONMENT)
+        else:
+            path = data / name.removeprefix(DATA)
+        write_whole(path, content)
+    write_whole(staged.folder / MANIFEST, encode_manifest(archive.manifest))
+
+
+def _unpack_database(archive: BackupArchive, file: Path, dump: Path, work: BackupWork) -> None:
+    """Unpack and check the database, to ``file`` or, for pg_restore, to ``dump``."""
+    members = {member.name: member for member in archive.manifest.members}
+    if POSTGRES in members:
+        archive.unpack(members[POSTGRES], dump, work)
+        check_dump(dump)
+        return
+    archive.unpack(members[SQLITE], file, work)
+    check_sqlite(file)
+    try:
+        schema = newest_migration(file)
+    except StoreUnavailable as error:
+        raise InvalidBackup(f"the database in the backup is not the bot's: {error}") from None
+    if schema != archive.manifest.schema:
+        raise InvalidBackup("the database in the backup is not of the version that it says")
+
+
+def _unpacked_secrets(data: bytes) -> Mapping[str, bytes]:
+    """Return the files of the decrypted part. Its author knew the passphrase, and it is checked all
+    the same."""
+    found: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            if sum(info.file_size for info in packed.infolist()) > _MOST_SECRETS:
+                raise InvalidBackup("the secrets in the backup are too large")
+            for info in packed.infolist():
+                kind = stat.S_IFMT(info.external_attr >> 16)
+                name = info.filename
+                inside = name.removeprefix(DATA).removeprefix(ENVIRONMENT)
+                check_path(inside)
+                is_env = name.startswith(f"{ENVIRONMENT}.env") and "/" not in inside
+                if kind not in (0, stat.S_IFREG) or not (name.startswith(DATA) or is_env):
+                    raise InvalidBackup(f"the secrets have an unexpected file: {name[:200]!r}")
+                found[name] = packed.read(info)
+    except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError) as error:
+        raise InvalidBackup(f"the secrets in the backup are damaged: {error}") from error
+    return found

@@ -1,0 +1,235 @@
+"""Makes, checks, shows and deletes backups, and prepares a restore for the next start."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from nekro_core.backup.manifest import Manifest
+from nekro_core.backup.own_archives import OwnBackup
+from nekro_core.backup.prepared import PreparedRestore
+from nekro_core.backup.progress import BackupProgress
+from nekro_core.backup.service import BackupService
+from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
+from nekro_core.operator.audit import AuditLog, Change
+from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.roles import AccessRole, Actor
+
+BackupName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupView:
+    """A backup in the list.
+
+    Attributes:
+        name: The name of its file in ``data/backups``.
+        made: When it was made, in seconds since 1970.
+        size: The size of the file in bytes.
+    """
+
+    name: str
+    made: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupContents:
+    """What is in a checked backup.
+
+    Attributes:
+        name: The name of its file.
+        made: When it was begun, in seconds since 1970.
+        version: The version of the bot that made it.
+        files: The number of files in it.
+        size: Their size in bytes, unpacked.
+        secrets: Whether the secrets are in it, encrypted.
+        left_out: Sentences about what is not in it.
+    """
+
+    name: str
+    made: float
+    version: str
+    files: int
+    size: int
+    secrets: bool
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreView:
+    """The restore that the next start carries out.
+
+    Attributes:
+        backup: The name of the backup.
+        made: When the backup was made, in seconds since 1970.
+        prepared: When the restore was prepared.
+        secrets: Whether the secrets are restored too.
+    """
+
+    backup: str
+    made: float
+    prepared: float
+    secrets: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupFile:
+    """A backup to download.
+
+    Attributes:
+        name: The name of the file.
+        path: Where it is on the bot's machine.
+        size: Its size in bytes.
+    """
+
+    name: str
+    path: Path
+    size: int
+
+
+class Backups(Area):
+    """The backups in ``data/backups``.
+
+    Args:
+        audit: The audit log.
+        service: Makes and keeps the backups.
+    """
+
+    name = "backups"
+
+    def __init__(self, audit: AuditLog, service: BackupService) -> None:
+        super().__init__(audit)
+        self._service = service
+
+    @query(role=AccessRole.VIEWER)
+    async def newest(self, actor: Actor) -> list[BackupView]:  # noqa: ARG002
+        """List the backups, newest first."""
+        return [_view(each) for each in await self._service.list()]
+
+    @query(role=AccessRole.VIEWER)
+    async def prepared(self, actor: Actor) -> RestoreView | None:  # noqa: ARG002
+        """Show the restore that the next start carries out."""
+        found = await self._service.prepared_restore()
+        return None if found is None else _restore_view(found)
+
+    @query(role=AccessRole.OWNER)
+    async def download(self, actor: Actor, *, name: BackupName) -> BackupFile:  # noqa: ARG002
+        """Get the file of a backup. It contains the messages of all chats.
+
+        Args:
+            name: The name of the backup.
+        """
+        for each in await self._service.list():
+            if each.name == name:
+                return BackupFile(name=each.name, path=each.path, size=each.size)
+        raise NoSuchItem(f"there is no backup {name!r}; it may have been deleted")
+
+    @action(role=AccessRole.OWNER)
+    async def make(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        passphrase: SecretStr | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[BackupContents]:
+        """Make and check a backup while the bot runs. The oldest ones beyond the number in the
+        settings are deleted.
+
+        Args:
+            passphrase: If given, tokens, keys and ``.env`` are in the backup too, encrypted with
+                it. It has 8 characters or more. Nobody can restore them without it.
+        """
+        made = await self._service.make(passphrase=_text(passphrase), report=_reporter(progress))
+        contents = _contents(made.path.name, made.manifest)
+        return Change(result=contents, subject=contents.name, new=contents)
+
+    @action(role=AccessRole.OPERATOR)
+    async def check(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        name: BackupName,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[BackupContents]:
+        """Read a whole backup and check each file and the database in it.
+
+        Args:
+            name: The name of the backup.
+        """
+        manifest = await self._service.check(name, _reporter(progress))
+        return Change(result=_contents(name, manifest), subject=name)
+
+    @action(role=AccessRole.OWNER, destructive=True)
+    async def delete(self, actor: Actor, *, name: BackupName) -> Change[None]:  # noqa: ARG002
+        """Delete a backup.
+
+        Args:
+            name: The name of the backup.
+        """
+        await self._service.delete(name)
+        return Change(result=None, subject=name, old=name)
+
+    @action(role=AccessRole.OWNER)
+    async def prepare_restore(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        name: BackupName,
+        passphrase: SecretStr | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[RestoreView]:
+        """Check and unpack a backup. The next start of the bot puts it in place of the data folder,
+        which is moved aside. Until then nothing changes, and `cancel_restore` takes it back.
+
+        Args:
+            name: The name of the backup.
+            passphrase: The passphrase of its secrets. Without it the present secrets stay.
+        """
+        prepared = await self._service.prepare_restore(
+            name, passphrase=_text(passphrase), report=_reporter(progress)
+        )
+        view = _restore_view(prepared)
+        return Change(result=view, subject=name, new=view)
+
+    @action(role=AccessRole.OWNER)
+    async def cancel_restore(self, actor: Actor) -> Change[bool]:  # noqa: ARG002
+        """Discard the prepared restore: the next start changes nothing."""
+        found = await self._service.prepared_restore()
+        gone = await self._service.cancel_restore()
+        return Change(result=gone, subject=found.backup if found else "", old=found and "prepared")
+
+
+def _reporter(progress: Progress) -> Callable[[BackupProgress], None]:
+    return lambda at: progress.report(at.phase, done=at.done, total=at.total)
+
+
+def _text(passphrase: SecretStr | None) -> str | None:
+    return None if passphrase is None else passphrase.get_secret_value()
+
+
+def _view(backup: OwnBackup) -> BackupView:
+    return BackupView(name=backup.name, made=backup.made, size=backup.size)
+
+
+def _restore_view(prepared: PreparedRestore) -> RestoreView:
+    return RestoreView(
+        backup=prepared.backup,
+        made=prepared.made,
+        prepared=prepared.prepared,
+        secrets=prepared.secrets,
+    )
+
+
+def _contents(name: str, manifest: Manifest) -> BackupContents:
+    return BackupContents(
+        name=name,
+        made=manifest.begun,
+        version=manifest.nekro,
+        files=len(manifest.members),
+        size=manifest.size,
+        secrets=manifest.has_secrets,
+        left_out=manifest.left_out,
+    )

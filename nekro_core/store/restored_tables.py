@@ -1,0 +1,30 @@
+"""Finds and drops the bot's tables on a server, so that those of a backup can take their place."""
+
+from collections.abc import Sequence
+
+from tortoise import Model
+
+from nekro_core.store import models
+from nekro_core.store.engine import DatabaseEngine
+
+_MIGRATIONS = "tortoise_migrations"
+
+
+async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
+    """Return the names of the bot's tables that a PostgreSQL database has. Raises
+    `StoreUnavailable`."""
+    rows = await engine.read(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()", ()
+    )
+    kinds = [each for each in vars(models).values() if isinstance(each, type)]
+    own = {
+        each._meta.db_table  # noqa: SLF001 (Tortoise's own name)
+        for each in kinds
+        if issubclass(each, Model) and each is not Model
+    }
+    return sorted({row["table_name"] for row in rows} & {*own, _MIGRATIONS})
+
+
+async def drop_tables(engine: DatabaseEngine, tables: Sequence[str]) -> None:
+    """Drop tables, all or none. Raises `StoreError`."""
+    await engine.commit([(f'DROP TABLE "{each}"', ()) for each in tables])

@@ -1,0 +1,123 @@
+"""Writes log lines to files of bounded size, one line of JSON each, that only their owner can read.
+
+The newest lines are in ``bot.log``. When it is full, it is renamed to ``bot.1.log``, and so on; the
+oldest file is deleted.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import msgspec
+
+from nekro_core.system.logs.line import LogLine
+
+NAME = "bot"
+MOST_BYTES = 10 * 1024 * 1024
+"""Size in bytes at which a file is full."""
+MOST_FILES = 5
+
+_AGAIN_S = 30.0
+"""Seconds without an attempt after the disk refused a line. Lines of that time are only in memory
+and on stdout."""
+_PIECE = 64 * 1024
+
+
+class RotatedLogFiles:
+    """The log files in a folder. The methods may be called from any thread. `write` never
+    raises."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        size: int = MOST_BYTES,
+        files: int = MOST_FILES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder
+        self._size = size
+        self._files = files
+        self._clock = clock
+        self._refused_until = 0.0
+        self._lock = threading.Lock()
+
+    def write(self, line: LogLine) -> None:
+        """Append a line. If the disk refuses it, lines are left out for a while."""
+        with self._lock:
+            if self._refused_until and self._clock() < self._refused_until:
+                return
+            try:
+                self._append(msgspec.json.encode(line) + b"\n")
+                self._refused_until = 0.0
+            except OSError:
+                self._refused_until = self._clock() + _AGAIN_S
+
+    def forget(self, unwanted: Callable[[bytes], bool]) -> int:
+        """Remove lines. Return their number. Raises `OSError`.
+
+        Args:
+            unwanted: Gets a line as it is in the file, and returns whether to remove it.
+        """
+        with self._lock:
+            gone = 0
+            for path in self.paths():
+                fresh = path.with_name(f".{path.name}.new")
+                with path.open("rb") as old, os.fdopen(_opened(fresh, os.O_TRUNC), "wb") as new:
+                    for line in old:
+                        if unwanted(line):
+                            gone += 1
+                        else:
+                            new.write(line)
+                fresh.replace(path)
+            return gone
+
+    def paths(self) -> list[Path]:
+        """Return the files that exist, oldest first."""
+        numbered = [self._path(number) for number in range(self._files - 1, -1, -1)]
+        return [path for path in numbered if path.is_file()]
+
+    def pieces(self) -> Generator[bytes, None, None]:
+        """Yield the content of all files, oldest first. It blocks. A file that is renamed meanwhile
+        is read to its end. Raises `OSError`."""
+        opened = []
+        try:
+            for path in self.paths():
+                try:
+                    opened.append(path.open("rb"))
+                except FileNotFoundError:
+                    continue
+            for file in opened:
+                while piece := file.read(_PIECE):
+                    yield piece
+        finally:
+            for file in opened:
+                file.close()
+
+    def _append(self, data: bytes) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The file is opened for each line (10 µs), so an operator may delete or move it.
+        file = _opened(self._path(0), os.O_APPEND)
+        try:
+            if os.fstat(file).st_size + len(data) > self._size:
+                self._rotate()
+                os.close(file)
+                file = _opened(self._path(0), os.O_APPEND)
+            os.write(file, data)
+        finally:
+            os.close(file)
+
+    def _rotate(self) -> None:
+        for number in range(self._files - 1, 0, -1):
+            before = self._path(number - 1)
+            if before.exists():
+                before.replace(self._path(number))
+
+    def _path(self, number: int) -> Path:
+        return self.folder / (f"{NAME}.{number}.log" if number else f"{NAME}.log")
+
+
+def _opened(path: Path, how: int) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)

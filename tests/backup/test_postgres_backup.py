@@ -1,0 +1,99 @@
+"""A backup of a PostgreSQL database, with pg_dump and pg_restore."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nekro_core.app.restore import restore_backup
+from nekro_core.app.settings import Settings
+from nekro_core.backup.errors import BackupRefused, InvalidBackup, RestoreRefused
+from nekro_core.backup.make import BackupSource, make_backup
+from nekro_core.backup.progress import BackupWork
+from nekro_core.backup.stage import check_backup
+from nekro_core.chat import Text
+from nekro_core.store import DatabaseInUse, Store
+from tests.backup.conftest import CONDUCT
+from tests.peers.postgres import PostgresServer
+from tests.store.conftest import GROUP, say
+
+pytestmark = pytest.mark.long
+
+
+async def texts(url: str) -> list[str]:
+    async with Store.open(url) as store:
+        return [
+            segment.text
+            for record in await store.messages.newest(GROUP, 100)
+            for segment in record.segments
+            if isinstance(segment, Text)
+        ]
+
+
+def settings_for(url: str, data: Path) -> Settings:
+    return Settings(_env_file=None, nekro_database_url=url, nekro_data_dir=data)  # type: ignore[call-arg]
+
+
+async def test_a_postgresql_bot_is_backed_up_while_it_runs_and_restored(
+    postgres: PostgresServer, data: Path, tmp_path: Path
+) -> None:
+    url, other, empty = (
+        await postgres.database(),
+        await postgres.database(),
+        await postgres.empty_database(),
+    )
+    backup = tmp_path / "b.zip"
+    async with Store.open(url) as store:
+        await say(store, "before")
+        made = make_backup(BackupSource(data=data, database_url=url), backup, BackupWork())
+        await say(store, "after")
+        assert made.manifest.engine == "postgres"
+        assert check_backup(backup, BackupWork()) == made.manifest
+        with pytest.raises(DatabaseInUse):
+            await restore_backup(settings_for(url, data), backup, tmp_path / "no", replace=True)
+    await restore_backup(settings_for(empty, data), backup, tmp_path / "first")
+    assert await texts(empty) == ["before"]
+    new = tmp_path / "new"
+    with pytest.raises(RestoreRefused, match="--replace"):
+        await restore_backup(settings_for(other, new), backup, new)
+    assert not new.exists()
+    await restore_backup(settings_for(other, new), backup, new, replace=True)
+    assert await texts(other) == ["before"]
+    assert (new / "conduct.toml").read_bytes() == CONDUCT
+    # Over the present one, which is kept in a file.
+    report = await restore_backup(settings_for(url, data), backup, data, replace=True)
+    assert await texts(url) == ["before"]
+    (dump,) = tmp_path.glob("data-database-before-restore-*.dump")
+    assert str(dump) in " ".join(report.sentences)
+
+
+async def test_a_damaged_dump_changes_nothing_on_the_server(
+    postgres: PostgresServer, data: Path, tmp_path: Path
+) -> None:
+    url = await postgres.database()
+    async with Store.open(url) as store:
+        await say(store, "before")
+    backup = tmp_path / "b.zip"
+    make_backup(BackupSource(data=data, database_url=url), backup, BackupWork())
+    backup.write_bytes(backup.read_bytes()[:-100])
+    with pytest.raises(InvalidBackup):
+        await restore_backup(settings_for(url, data), backup, data, replace=True)
+    assert await texts(url) == ["before"]
+
+
+async def test_a_missing_pg_dump_is_said(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
+    url = "asyncpg://nekro:secret@127.0.0.1:1/nekro"
+    with pytest.raises(BackupRefused, match="postgresql-client"):
+        make_backup(BackupSource(data=data, database_url=url), tmp_path / "b.zip", BackupWork())
+
+
+async def test_an_unreachable_server_is_said_without_its_password(
+    data: Path, tmp_path: Path
+) -> None:
+    url = "asyncpg://nekro:a-secret-password@127.0.0.1:1/nekro"
+    with pytest.raises(BackupRefused, match="pg_dump could not copy") as refused:
+        make_backup(BackupSource(data=data, database_url=url), tmp_path / "b.zip", BackupWork())
+    assert "a-secret-password" not in str(refused.value)
