@@ -10,6 +10,10 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
+from nekro_core.delivery.platforms.settings_store import (
+    AccountSettingsFiles,
+    AccountSettingsStore,
+)
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import ChatState
 from nekro_core.policy.resolver import PolicyResolver
@@ -56,7 +60,9 @@ class AdapterHost:
         self.settings = settings
         self.media: MediaKeeper = message_io.media
         self.links: MediaLinker = message_io.links
+        self.account_settings: AccountSettingsStore = AccountSettingsFiles(data_dir)
         self.instance_of = accounts.instance_of
+        self.receive_request = message_io.requests.receive
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
         """None until the policies have been read. Until then all messages are stored. Only plugins

@@ -130,7 +130,11 @@ class AgentRuntime:
                 media=message_io.media,
                 data=data,
                 erasers=personal_data(
-                    data, vectors=extensions.vectors, older=older, conduct=policy_file
+                    data,
+                    vectors=extensions.vectors,
+                    older=older,
+                    conduct=policy_file,
+                    requests=message_io.requests,
                 ),
             )
             commands = CommandServices(

@@ -21,6 +21,7 @@ from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.retention import RetentionLoop
 from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
@@ -50,6 +51,7 @@ class MessageIO:
     journal: ChatJournal
     transcriber: VoiceTranscriber
     timers: TimerService
+    requests: ContactRequests
 
     @classmethod
     @asynccontextmanager
@@ -122,6 +124,7 @@ class MessageIO:
                 journal=ChatJournal(store, inbox),
                 transcriber=transcriber,
                 timers=timers,
+                requests=ContactRequests(data, adapters, clock=wall),
             )
 
 
