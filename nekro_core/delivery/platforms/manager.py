@@ -88,7 +88,7 @@ class AccountConnector(Protocol[Settings]):
             ConnectionTestFailed: What is wrong.
         """
 
-    def hint(self, settings: Settings, address: str) -> ConnectionHint:
+    def hint(self, settings: Settings, address: str, /) -> ConnectionHint:
         """Say what to do on the other side.
 
         Args:
