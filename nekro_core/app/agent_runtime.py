@@ -135,6 +135,7 @@ class AgentRuntime:
                     older=older,
                     conduct=policy_file,
                     requests=message_io.requests,
+                    announcements=message_io.announcements,
                 ),
             )
             commands = CommandServices(

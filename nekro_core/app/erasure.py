@@ -15,6 +15,7 @@ from nekro_core.app.adapters import erase_from_adapters
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
+from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
@@ -32,6 +33,7 @@ def personal_data(
     older: NekroAgentHost,
     conduct: PolicyFile,
     requests: ContactRequests,
+    announcements: Announcements,
 ) -> Sequence[Eraser]:
     """Return the erasers for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
@@ -39,6 +41,7 @@ def personal_data(
         partial(_from_facts, older),
         partial(_from_conduct, conduct),
         partial(_from_requests, requests),
+        partial(_from_announcements, announcements),
         partial(_from_stickers, data / "emoji"),
         partial(_from_copies, data / _COPIES),
         partial(_from_terminal_log, data / _TERMINAL_LOG),
@@ -94,6 +97,16 @@ async def _from_requests(
 ) -> int:
     """Erase a person's friend and group requests."""
     return await requests.forget([(person.adapter, person.user_id)])
+
+
+async def _from_announcements(
+    announcements: Announcements,
+    _person: Person,
+    traces: PersonTraces,
+    _forgotten: RedactionTarget,
+) -> int:
+    """Erase a person's private chats from the operator's announcements."""
+    return await announcements.forget(traces.private)
 
 
 async def _from_stickers(
