@@ -10,15 +10,20 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
+from nekro_core.delivery.platforms.switch import PlatformSwitch
 from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
+from nekro_core.operator.platforms import Platforms
+from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
+from nekro_core.policy.ban_list import BanList
 from nekro_core.system.background_tasks import background_tasks
 
 
@@ -28,6 +33,8 @@ async def open_operator(
     *,
     message_io: MessageIO,
     extensions: Extensions,
+    platforms: PlatformSwitch,
+    bans: BanList,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -44,6 +51,9 @@ async def open_operator(
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
+            platforms=Platforms(audit, platforms, message_io.adapters),
+            requests=Requests(audit, message_io.requests, bans),
+            broadcast=BroadcastArea(audit, message_io.announcements),
         )
         yield operator
 

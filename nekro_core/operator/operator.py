@@ -8,9 +8,12 @@ from nekro_core.operator.about import About
 from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.platforms import Platforms
+from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -29,6 +32,9 @@ class Operator:
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
         about: The running version.
+        platforms: The platforms and the bot's accounts on them.
+        requests: Friend and group requests, and banned people.
+        broadcast: Messages of operators to several chats.
     """
 
     jobs: Jobs
@@ -37,6 +43,9 @@ class Operator:
     timers: Timers
     health: Health
     about: About
+    platforms: Platforms
+    requests: Requests
+    broadcast: BroadcastArea
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

@@ -11,6 +11,7 @@
     └── ConnectionTestFailed          a connection test found what is wrong
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from nekro_core.system.errors import NekroError
@@ -41,7 +42,17 @@ class AccountError(NekroError, ValueError):
 
 class InvalidAccountSettings(AccountError):
     """The settings of an account are invalid. The text has a line for each wrong field and none of
-    the values, because a value may be a secret."""
+    the values, because a value may be a secret.
+
+    Args:
+        problems: For each wrong field its path, such as ``imap.port``, and what was expected. The
+            path is empty if the fields do not fit each other.
+    """
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        lines = (f"{path or 'the settings'}: {text}" for path, text in problems.items())
+        super().__init__("\n".join(lines))
+        self.problems = dict(problems)
 
 
 class UnknownAccount(AccountError):

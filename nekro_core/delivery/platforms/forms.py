@@ -18,12 +18,11 @@ def read_form(model: type[Model], values: Mapping[str, Any]) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         # The inputs are left out: they may be secrets.
-        faults = [
-            f"{'.'.join(map(str, fault['loc'])) or 'the settings'}: "
-            f"{fault['msg'].removeprefix('Value error, ')}"
+        problems = {
+            ".".join(map(str, fault["loc"])): fault["msg"].removeprefix("Value error, ")
             for fault in error.errors(include_input=False, include_url=False)
-        ]
-        raise InvalidAccountSettings("\n".join(faults)) from None
+        }
+        raise InvalidAccountSettings(problems) from None
 
 
 def with_secrets(settings: BaseModel) -> dict[str, Any]:
