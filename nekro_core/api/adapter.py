@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
+from nekro_core.delivery.account_settings import AccountSettingsStore, StoredAccounts
 from nekro_core.delivery.activity import Activity, Recorded, Working
 from nekro_core.delivery.adapter import (
     Adapter,
@@ -29,16 +30,16 @@ from nekro_core.delivery.adapter import (
     UncertainDelivery,
 )
 from nekro_core.delivery.adapter_tasks import AdapterTasks, accept_patiently
-from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.media_contract import Expected, MediaKeeper, MediaLinker
-from nekro_core.delivery.outbound.admin import OPEN_STATES
-from nekro_core.delivery.outbound.match_delivery import match_delivery
-from nekro_core.delivery.platforms.contact_request import (
+from nekro_core.delivery.contact_request import (
     ContactRequest,
     ContactRequestKind,
     ContactRequestState,
     request_id_of,
 )
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.media_contract import Expected, MediaKeeper, MediaLinker
+from nekro_core.delivery.outbound.admin import OPEN_STATES
+from nekro_core.delivery.outbound.match_delivery import match_delivery
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -63,7 +64,6 @@ from nekro_core.delivery.platforms.errors import (
 )
 from nekro_core.delivery.platforms.manager import AccountConnector, AccountManager
 from nekro_core.delivery.platforms.monitor import AccountMonitor
-from nekro_core.delivery.platforms.settings_store import AccountSettingsStore, StoredAccounts
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.operator.contract import (
     OperatorHost,

@@ -8,12 +8,12 @@ from typing import Any
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.app.message_io import MessageIO
 from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
-from nekro_core.delivery.accounts import AccountDirectory
-from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
-from nekro_core.delivery.platforms.settings_store import (
+from nekro_core.delivery.account_settings import (
     AccountSettingsFiles,
     AccountSettingsStore,
 )
+from nekro_core.delivery.accounts import AccountDirectory
+from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import ChatState
 from nekro_core.policy.resolver import PolicyResolver

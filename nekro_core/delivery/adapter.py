@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt, Record, Segments
+from nekro_core.delivery.account_settings import AccountSettingsStore
+from nekro_core.delivery.contact_request import ContactRequest
 from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
-from nekro_core.delivery.platforms.contact_request import ContactRequest
-from nekro_core.delivery.platforms.settings_store import AccountSettingsStore
 from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nekro_core.delivery.platforms.contact_request import ContactRequest, ContactRequestState
+from nekro_core.delivery.contact_request import ContactRequest, ContactRequestState
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall

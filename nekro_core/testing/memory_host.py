@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 
 from nekro_core.chat import ChatKey, ChatMessage, Media, Record, Segments
-from nekro_core.delivery.media.links import MediaLinks
-from nekro_core.delivery.media_contract import Expected
-from nekro_core.delivery.platforms.contact_request import ContactRequest
-from nekro_core.delivery.platforms.settings_store import (
+from nekro_core.delivery.account_settings import (
     AccountSettingsFiles,
     AccountSettingsStore,
 )
+from nekro_core.delivery.contact_request import ContactRequest
+from nekro_core.delivery.media.links import MediaLinks
+from nekro_core.delivery.media_contract import Expected
 
 _WAIT_S = 30.0
 """Longest time that a test waits, in seconds, on a busy machine."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.delivery.platforms.contact_request import ContactRequest
+from nekro_core.delivery.contact_request import ContactRequest
 from nekro_core.delivery.platforms.errors import ConnectionProblem
 
 

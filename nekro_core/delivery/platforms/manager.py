@@ -11,6 +11,11 @@ from anyio.abc import TaskGroup, TaskStatus
 from loguru import logger
 from pydantic import BaseModel
 
+from nekro_core.delivery.account_settings import (
+    AccountSettingsStore,
+    StoredAccounts,
+    UnreadableAccounts,
+)
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -29,11 +34,6 @@ from nekro_core.delivery.platforms.errors import (
 )
 from nekro_core.delivery.platforms.forms import merged, read_form, with_secrets, without_secrets
 from nekro_core.delivery.platforms.monitor import AccountMonitor
-from nekro_core.delivery.platforms.settings_store import (
-    AccountSettingsStore,
-    StoredAccounts,
-    UnreadableAccounts,
-)
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

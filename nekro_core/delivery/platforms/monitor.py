@@ -1,7 +1,6 @@
 """Records what happens to one account: its state, its last error, and how much comes and goes."""
 
 import time
-from collections import deque
 from collections.abc import Callable
 
 import anyio
@@ -13,31 +12,34 @@ _MINUTES = 60
 
 
 class MinuteCounter:
-    """Counts how often something happened, in total and in the last hour."""
+    """Counts how often something happened, in total and in the last hour. It keeps one number for
+    each minute of the last hour, so that a busy account costs no memory."""
 
     def __init__(self) -> None:
         self._total = 0
-        self._minutes: deque[tuple[int, int]] = deque()
+        self._counts = [0] * _MINUTES
+        self._minute = 0
 
     def add(self, now: float) -> None:
         """Count one more at the time ``now``, in seconds since 1970."""
+        self._advance(now)
         self._total += 1
-        minute = int(now // 60)
-        if self._minutes and self._minutes[-1][0] == minute:
-            self._minutes[-1] = (minute, self._minutes[-1][1] + 1)
-        else:
-            self._minutes.append((minute, 1))
-            while self._minutes[0][0] <= minute - _MINUTES:
-                self._minutes.popleft()
+        self._counts[self._minute % _MINUTES] += 1
 
     def count(self, now: float) -> TrafficCount:
         """Return the counts at the time ``now``. The last minute is this minute and the share of
         the previous one that lies within 60 s."""
-        minute, seconds = int(now // 60), now % 60
-        of = dict(self._minutes)
-        last_minute = of.get(minute, 0) + round(of.get(minute - 1, 0) * (60 - seconds) / 60)
-        last_hour = sum(count for each, count in of.items() if each > minute - _MINUTES)
-        return TrafficCount(total=self._total, last_minute=last_minute, last_hour=last_hour)
+        self._advance(now)
+        earlier = self._counts[(self._minute - 1) % _MINUTES] * (60 - now % 60) / 60
+        last_minute = self._counts[self._minute % _MINUTES] + round(earlier)
+        return TrafficCount(total=self._total, last_minute=last_minute, last_hour=sum(self._counts))
+
+    def _advance(self, now: float) -> None:
+        """Make the minute of ``now`` the present one. A clock that was set back changes nothing."""
+        minute = int(now // 60)
+        for passed in range(max(self._minute, minute - _MINUTES) + 1, minute + 1):
+            self._counts[passed % _MINUTES] = 0
+        self._minute = max(self._minute, minute)
 
 
 class AccountMonitor:

@@ -3,6 +3,7 @@ operator answers them."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -11,8 +12,8 @@ import msgspec
 from loguru import logger
 
 from nekro_core.delivery.adapter import Adapter
+from nekro_core.delivery.contact_request import ContactRequest, ContactRequestState
 from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.platforms.contact_request import ContactRequest, ContactRequestState
 from nekro_core.delivery.platforms.contract import SupportsRequests
 from nekro_core.system.atomic_files import write_whole
 
@@ -64,7 +65,7 @@ class ContactRequests:
             await self._replace(
                 {
                     **self._known,
-                    request.request_id: msgspec.structs.replace(request, text=text),
+                    request.request_id: replace(request, text=text),
                 }
             )
         logger.info("{}: {} request of {}", request.adapter, request.kind, request.user_id)
@@ -116,10 +117,10 @@ class ContactRequests:
                 raise CannotDo(f"this request is {request.state} already")
             problem = await self._tell(request, approve=approve, reason=reason)
             if problem:
-                changed = msgspec.structs.replace(request, problem=problem)
+                changed = replace(request, problem=problem)
             else:
                 state = ContactRequestState.APPROVED if approve else ContactRequestState.REFUSED
-                changed = msgspec.structs.replace(
+                changed = replace(
                     request, state=state, answered_at=self._clock(), reason=reason, problem=""
                 )
             await self._replace({**self._known, request_id: changed})

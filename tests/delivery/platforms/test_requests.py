@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.delivery.errors import CannotDo
-from nekro_core.delivery.platforms.contact_request import (
+from nekro_core.delivery.contact_request import (
     ContactRequest,
     ContactRequestKind,
     ContactRequestState,
     request_id_of,
 )
+from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.platforms.requests import MOST_KEPT, TEXT_LENGTH, ContactRequests
 
 

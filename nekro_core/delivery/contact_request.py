@@ -1,9 +1,8 @@
 """Requests of people to be a friend of the bot's account or to join a group."""
 
 import hashlib
+from dataclasses import dataclass
 from enum import StrEnum
-
-import msgspec
 
 
 class ContactRequestKind(StrEnum):
@@ -26,7 +25,8 @@ class ContactRequestState(StrEnum):
     REFUSED = "refused"
 
 
-class ContactRequest(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactRequest:
     """A request of a person.
 
     Attributes:
