@@ -1,6 +1,6 @@
 """An adapter of a platform whose accounts an operator can manage while the bot runs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -80,7 +80,10 @@ class SharedListener:
     the accounts. Drops the events of a paused account."""
 
     def __init__(
-        self, intake: UnisegIntake, monitors: dict[str, AccountMonitor], found: Any
+        self,
+        intake: UnisegIntake,
+        monitors: dict[str, AccountMonitor],
+        found: Callable[[str], None],
     ) -> None:
         self._intake = intake
         self._monitors = monitors
@@ -100,6 +103,11 @@ class SharedListener:
         self._intake.disconnected(bot)
         if (monitor := self._monitors.get(bot.self_id)) is not None:
             monitor.offline("the connection ended; the log says why")
+
+    def problem(self, account: str, words: str, *, final: bool) -> None:
+        """See `EventListener.problem`."""
+        if (monitor := self._monitors.get(account)) is not None:
+            (monitor.failed if final else monitor.offline)(words)
 
     async def on_event(self, bot: Bot, event: Event) -> None:
         """See `EventListener.on_event`."""

@@ -39,6 +39,10 @@ class AccountListener:
         self._intake.disconnected(bot)
         self._monitor.offline("the connection ended; the log says why")
 
+    def problem(self, _account: str, words: str, *, final: bool) -> None:
+        """See `EventListener.problem`."""
+        (self._monitor.failed if final else self._monitor.offline)(words)
+
     async def on_event(self, bot: Bot, event: Event) -> None:
         """See `EventListener.on_event`."""
         self._monitor.event()

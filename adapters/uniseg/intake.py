@@ -145,6 +145,9 @@ class UnisegIntake:
             queue.close()
         logger.warning("{}: account {} is disconnected", self._platform.name, bot.self_id)
 
+    def problem(self, account: str, words: str, *, final: bool) -> None:
+        """See `EventListener.problem`. The stock adapter has logged it."""
+
     async def on_event(self, bot: Bot, event: Event) -> None:
         """Queue an event, then pass it to NoneBot's matchers, if there are any.
 
