@@ -31,7 +31,7 @@ from nekro_core.app import App, Report
 from nekro_core.app.adapters import AdapterMaker, adapter_makers
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
-from nekro_core.app.logs import configure_logging, stored_secrets
+from nekro_core.app.logs import account_secrets, configure_logging, stored_secrets
 from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
@@ -215,6 +215,9 @@ async def serve(
             # Errors are stored and raised after this block. Here a task group would wrap them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)
+                app.host.account_files.listen(
+                    lambda stored: redactor.add_secrets(account_secrets(stored))
+                )
                 options = add_adapters(app, driver, makers)
                 app.platforms.attach(app, driver, configuration)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))

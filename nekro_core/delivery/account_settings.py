@@ -1,7 +1,7 @@
 """Stores the settings of accounts that the operator added while the bot ran."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -71,6 +71,16 @@ class AccountSettingsFiles:
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / FOLDER
+        self._listeners: list[Callable[[StoredAccounts], None]] = []
+
+    def listen(self, listener: Callable[[StoredAccounts], None]) -> None:
+        """Call ``listener`` with all accounts that are loaded or saved from now on, for example to
+        keep their secrets out of the log.
+
+        Args:
+            listener: May be called in a worker thread. It must not raise.
+        """
+        self._listeners.append(listener)
 
     def load(self, adapter: str) -> StoredAccounts:
         """See `AccountSettingsStore.load`.
@@ -106,7 +116,10 @@ class AccountSettingsFiles:
                 f'{path} is not in the expected form: {{"form": 1, "accounts": {{...}}, '
                 f'"paused": [...]}} ({type(error).__name__})'
             ) from None
-        return StoredAccounts(accounts=accounts, paused=paused)
+        stored = StoredAccounts(accounts=accounts, paused=paused)
+        for listener in self._listeners:
+            listener(stored)
+        return stored
 
     def save(self, adapter: str, stored: StoredAccounts) -> None:
         """See `AccountSettingsStore.save`.
@@ -118,6 +131,8 @@ class AccountSettingsFiles:
         Raises:
             OSError: The file cannot be written.
         """
+        for listener in self._listeners:
+            listener(stored)
         written = {
             "form": _FORM,
             "accounts": {key: dict(each) for key, each in stored.accounts.items()},
