@@ -10,7 +10,12 @@ from loguru import logger
 from nonebot.adapters import Bot, Event
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import AccountMonitor, ConnectionHint
+from nekro_core.api.adapter import (
+    AccountMonitor,
+    ConnectionHint,
+    ConnectionProblem,
+    ConnectionTestFailed,
+)
 
 from .account_kind import AccountKind, UnisegAccount
 from .intake import UnisegIntake
@@ -19,6 +24,9 @@ from .platform import Platform
 
 END_S = 3.0
 """Time limit for the stock adapter of one account to disconnect, in seconds."""
+RETRY_S = (2.0, 5.0, 15.0, 60.0)
+"""Seconds before an account is checked again, after the first, second, ... failure in a row. The
+last value repeats."""
 _ABSENT = object()
 
 
@@ -100,12 +108,32 @@ class UnisegConnector:
 
     async def test(self, settings: UnisegAccount) -> str:
         """Ask the platform about the account. Raises `ConnectionTestFailed`."""
-        found: str = await self._kind.check(settings)
+        found: str = await self._kind.check(settings, self._proxy)
         return found
 
     def hint(self, _settings: UnisegAccount, _address: str) -> ConnectionHint:
         """Say what to do on the platform."""
         return ConnectionHint(text=self._kind.hint)
+
+    @property
+    def _proxy(self) -> str | None:
+        return getattr(self._driver.config, self._kind.proxy, None) if self._kind.proxy else None
+
+    async def _until_accepted(self, settings: UnisegAccount, monitor: AccountMonitor) -> None:
+        """Check the settings until the platform accepts them. Most stock adapters only log a wrong
+        token, and some do not try again."""
+        failures = 0
+        while True:
+            try:
+                await self._kind.check(settings, self._proxy)
+            except ConnectionTestFailed as error:
+                logger.warning("{}: account {}: {}", self._platform.name, monitor.key, error)
+                final = error.problem is ConnectionProblem.REFUSED
+                (monitor.failed if final else monitor.offline)(str(error))
+            else:
+                return
+            await anyio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
+            failures += 1
 
     async def _share(self, monitor: AccountMonitor) -> None:
         """Take the messages of an account of the settings until cancelled."""
@@ -121,6 +149,8 @@ class UnisegConnector:
             self._shared.pop(account, None)
 
     async def _run_alone(self, settings: UnisegAccount, monitor: AccountMonitor) -> None:
+        if not self._kind.reports:
+            await self._until_accepted(settings, monitor)
         listener = AccountListener(self._intake, monitor)
         values = {self._kind.setting: [settings.entry()], **self._kind.without}
         with _settings_for_a_while(self._driver, values), _no_new_hooks(self._driver):

@@ -37,22 +37,32 @@ class AccountKind(Generic[Account]):
     Attributes:
         model: The settings of one account.
         setting: The setting of the stock adapter that lists the accounts, in lower case.
-        check: Asks the platform whether an account's settings are right, and returns what was
-            found. Raises `ConnectionTestFailed`.
+        check: Asks the platform, through a proxy if one is given, whether an account's settings are
+            right, and returns what was found. Raises `ConnectionTestFailed`.
         hint: What to do on the other side.
         without: Settings that the stock adapter must not see when it serves one account alone,
             because they open routes.
+        proxy: The setting with the address of a proxy, in lower case; empty if there is none.
+        reports: Whether the stock adapter itself reports why an account cannot connect. If not, the
+            settings are checked before it connects.
     """
 
     model: type[Account]
     setting: str
-    check: Callable[[Account], Awaitable[str]]
+    check: Callable[[Account, str | None], Awaitable[str]]
     hint: str
     without: Mapping[str, Any] = field(default_factory=dict)
+    proxy: str = ""
+    reports: bool = False
 
 
 async def ask(
-    method: str, url: str, *, headers: Mapping[str, str] | None = None, body: Any = None
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: Any = None,
+    proxy: str | None = None,
 ) -> tuple[int, dict[str, Any]]:
     """Make an HTTP request for a connection test. Returns the status and the JSON object of the
     answer. The addresses in errors are without their paths, which may contain a token.
@@ -61,7 +71,7 @@ async def ask(
     """
     place = httpx.URL(url).copy_with(raw_path=b"/")
     try:
-        async with httpx.AsyncClient(timeout=15) as client:
+        async with httpx.AsyncClient(timeout=15, proxy=proxy) as client:
             answer = await client.request(method, url, headers=dict(headers or {}), json=body)
     except httpx.TimeoutException:
         problem, words = ConnectionProblem.TOO_SLOW, "no answer came in time"

@@ -2,10 +2,16 @@
 
 import base64
 import binascii
+import json
+import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from nekro_core.api.adapter import ConnectionProblem, ConnectionTestFailed
 
 from ..account_kind import AccountKind, UnisegAccount, ask, refused
 
@@ -56,9 +62,9 @@ class TelegramAccount(UnisegAccount):
         return {"token": self.token.get_secret_value(), "api_server": self.api_server}
 
 
-async def _check_telegram(account: TelegramAccount) -> str:
+async def _check_telegram(account: TelegramAccount, proxy: str | None) -> str:
     status, answer = await ask(
-        "GET", f"{account.api_server}bot{account.token.get_secret_value()}/getMe"
+        "GET", f"{account.api_server}bot{account.token.get_secret_value()}/getMe", proxy=proxy
     )
     if not answer.get("ok"):
         raise refused(f"Telegram refuses the token: {answer.get('description') or status}")
@@ -99,11 +105,12 @@ class DiscordAccount(UnisegAccount):
         }
 
 
-async def _check_discord(account: DiscordAccount) -> str:
+async def _check_discord(account: DiscordAccount, proxy: str | None) -> str:
     status, answer = await ask(
         "GET",
         "https://discord.com/api/v10/users/@me",
         headers={"Authorization": f"Bot {account.token.get_secret_value()}"},
+        proxy=proxy,
     )
     if "id" not in answer:
         raise refused(f"Discord refuses the token: {answer.get('message') or status}")
@@ -135,11 +142,12 @@ class KookAccount(UnisegAccount):
         return {"token": self.token.get_secret_value()}
 
 
-async def _check_kook(account: KookAccount) -> str:
+async def _check_kook(account: KookAccount, proxy: str | None) -> str:
     _, answer = await ask(
         "GET",
         "https://www.kookapp.cn/api/v3/user/me",
         headers={"Authorization": f"Bot {account.token.get_secret_value()}"},
+        proxy=proxy,
     )
     if answer.get("code") != 0:
         raise refused(f"KOOK refuses the token: {answer.get('message')}")
@@ -179,18 +187,30 @@ class SatoriAccount(UnisegAccount):
         return {**self.model_dump(exclude={"token"}), "token": token or None}
 
 
-async def _check_satori(account: SatoriAccount) -> str:
-    scheme = "https" if account.secure else "http"
+async def _check_satori(account: SatoriAccount, proxy: str | None) -> str:
+    """Log in over the WebSocket. Some servers check no token in HTTP calls."""
+    scheme = "wss" if account.secure else "ws"
     path = f"/{account.path.strip('/')}" if account.path.strip("/") else ""
-    status, answer = await ask(
-        "POST",
-        f"{scheme}://{account.host}:{account.port}{path}/v1/meta",
-        headers={"Authorization": f"Bearer {account.token.get_secret_value()}"},
-        body={},
-    )
-    if "logins" not in answer:
-        raise refused(f"the Satori server answers with status {status} and names no logins")
-    return f"the Satori server has {len(answer['logins'])} accounts"
+    place = f"{scheme}://{account.host}:{account.port}{path}/v1/events"
+    token = account.token.get_secret_value()
+    try:
+        async with connect(place, proxy=proxy, open_timeout=10, close_timeout=1) as websocket:
+            await websocket.send(json.dumps({"op": 3, "body": {"token": token or None}}))
+            ready = json.loads(await websocket.recv())
+        logins = ready["body"]["logins"] if ready["op"] == 4 else None
+    except ConnectionClosed as error:
+        raise refused(f"{place} refuses the login: {error}; is the token right?") from None
+    except ssl.SSLError as error:
+        problem, words = ConnectionProblem.TLS, f"the encryption failed: {error}"
+    except (WebSocketException, ValueError, LookupError, TypeError) as error:
+        problem, words = ConnectionProblem.NOT_THE_PLATFORM, f"no Satori server: {error!r}"
+    except OSError as error:
+        problem, words = ConnectionProblem.UNREACHABLE, f"it cannot be reached: {error}"
+    else:
+        if logins is None:
+            raise refused(f"{place} refuses the login; is the token right?")
+        return f"the Satori server has {len(logins)} accounts"
+    raise ConnectionTestFailed(problem, f"{place}: {words}")
 
 
 class MilkyAccount(UnisegAccount):
@@ -223,13 +243,14 @@ class MilkyAccount(UnisegAccount):
         return {**self.model_dump(exclude={"access_token"}), "access_token": token or None}
 
 
-async def _check_milky(account: MilkyAccount) -> str:
+async def _check_milky(account: MilkyAccount, proxy: str | None) -> str:
     scheme = "https" if account.secure else "http"
     status, answer = await ask(
         "POST",
         f"{scheme}://{account.host}:{account.port}/api/get_login_info",
         headers={"Authorization": f"Bearer {account.access_token.get_secret_value()}"},
         body={},
+        proxy=proxy,
     )
     if answer.get("status") != "ok":
         raise refused(f"the Milky server refuses: {answer.get('message') or status}")
@@ -239,6 +260,8 @@ async def _check_milky(account: MilkyAccount) -> str:
 TELEGRAM = AccountKind(
     model=TelegramAccount,
     setting="telegram_bots",
+    proxy="telegram_proxy",
+    reports=True,
     check=_check_telegram,
     hint="Write to the bot in Telegram, or add it to a group. In groups it reads only commands, "
     "replies and mentions unless @BotFather's /setprivacy is off or it is an administrator.",
@@ -246,6 +269,7 @@ TELEGRAM = AccountKind(
 DISCORD = AccountKind(
     model=DiscordAccount,
     setting="discord_bots",
+    proxy="discord_proxy",
     check=_check_discord,
     hint="In Discord's developer portal, switch the Message Content Intent on (page Bot), and "
     "invite the bot to a server with an address from the page OAuth2 (scope bot).",
