@@ -129,6 +129,7 @@ class AccountManager(Generic[Settings]):
         adapter: The adapter's name.
         locked: The accounts that the settings define, each with the name of its setting.
         live: See `PlatformAccounts.live`.
+        test_s: Time limit for a connection test, in seconds.
         clock: Returns the time in seconds since 1970.
     """
 
@@ -141,9 +142,11 @@ class AccountManager(Generic[Settings]):
         adapter: str,
         locked: Iterable[tuple[Settings, str]] = (),
         live: bool = True,
+        test_s: float = TEST_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.live = live
+        self._test_s = test_s
         self._model = model
         self._connector = connector
         self._store = store
@@ -431,13 +434,13 @@ class AccountManager(Generic[Settings]):
         began = anyio.current_time()
         problem, text = ConnectionProblem.NONE, ""
         try:
-            with anyio.fail_after(TEST_S):
+            with anyio.fail_after(self._test_s):
                 text = await self._connector.test(settings)
         except ConnectionTestFailed as error:
             problem, text = error.problem, str(error)
         except TimeoutError:
             problem = ConnectionProblem.TOO_SLOW
-            text = f"no answer within {TEST_S:g} s"
+            text = f"no answer within {self._test_s:g} s"
         seconds = round(anyio.current_time() - began, 3)
         ok = problem is ConnectionProblem.NONE
         return ConnectionTest(ok=ok, problem=problem, text=text, seconds=seconds)
