@@ -13,9 +13,17 @@ from anyio.abc import TaskGroup
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import AdapterTasks, Capabilities, Host
+from nekro_core.api.adapter import (
+    AccountManager,
+    AccountMonitor,
+    AdapterTasks,
+    Capabilities,
+    Host,
+    PlatformAccounts,
+)
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, File, Image, Receipt, Video, Voice
 
+from .account_connector import MailConnector, is_login_refused
 from .composer import CAPABILITIES, MAIL_BYTES, POLICY, UnsendableMail, compose
 from .imap import ImapConnection
 from .intake import MailIntake
@@ -25,6 +33,7 @@ from .settings import Mailbox
 from .smtp import NotPosted, PostOutcomeUnknown, PostRefused, send_mail
 from .threads import FOLDER, Thread, ThreadStore
 
+SETTING = "MAIL_BOTS"
 RETRY_S = (1.0, 5.0, 15.0, 60.0)
 """Seconds to wait after the first, second, ... failure of a mailbox in a row. The last value
 repeats."""
@@ -44,33 +53,43 @@ class MailAdapter:
     ) -> None:
         self._host = host
         self._driver = driver
-        self._boxes = {box.id: box for box in boxes}
+        self._boxes: dict[str, Mailbox] = {}
+        """The mailboxes that are read now."""
+        self._own: set[str] = set()
+        """The addresses of all mailboxes that were read since the start."""
         self._send_s = send_s
         self._folder = host.data_dir / "mail"
         self._threads = ThreadStore(host.data_dir / FOLDER)
-        self._intake = MailIntake(host, self._threads, frozenset(self._boxes), name=self.name)
+        self._intake = MailIntake(host, self._threads, self._own, name=self.name)
         self._posting = anyio.CapacityLimiter(POSTS)
+        self._accounts = AccountManager(
+            Mailbox,
+            MailConnector(self._read_mailbox),
+            host.account_settings,
+            adapter=self.name,
+            locked=[(box, SETTING) for box in boxes],
+        )
         self._tasks = AdapterTasks(self._serve)
+
+    @property
+    def accounts(self) -> PlatformAccounts:
+        """See `SupportsAccounts`."""
+        return self._accounts
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """Return the same capabilities for every chat: one mail carries text and files."""
         return CAPABILITIES
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
-        """Return the addresses of all mailboxes, and the address that this chat is bound to."""
+        """Return the addresses of all mailboxes that were read since the start, and the address
+        that this chat is bound to."""
         bound = await self._host.account_of(chat_key.instance)
-        return frozenset({*self._boxes, *({bound} if bound else ())})
+        return frozenset({*self._own, *({bound} if bound else ())})
 
     async def start(self) -> None:
         """Begin to poll every mailbox."""
-        for box in self._boxes.values():
-            if not box.verified_by:
-                logger.warning(
-                    "Mail: anybody can write to {} in anybody's name, an operator's too. "
-                    'Set "verified_by" in MAIL_BOTS to the name in the Authentication-Results '
-                    "of your provider's mails to accept mail of verified senders only",
-                    box.id,
-                )
+        if not self._accounts.listed():
+            logger.warning("Mail: MAIL_BOTS names no mailbox, and the operator has added none")
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
@@ -80,24 +99,46 @@ class MailAdapter:
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
         tasks.start_soon(_in_thread, self._threads.prune)
-        for box in self._boxes.values():
-            tasks.start_soon(self._watch, box)
+        self._accounts.open(tasks)
         yield
 
     # -- receiving ---------------------------------------------------------------------------
 
-    async def _watch(self, box: Mailbox) -> None:
+    async def _read_mailbox(self, box: Mailbox, monitor: AccountMonitor) -> None:
+        """Read a mailbox until cancelled. Mails can be sent from it meanwhile."""
+        if not box.verified_by:
+            logger.warning(
+                "Mail: anybody can write to {} in anybody's name, an operator's too. "
+                'Set "verified_by" in MAIL_BOTS to the name in the Authentication-Results '
+                "of your provider's mails to accept mail of verified senders only",
+                box.id,
+            )
+        self._own.add(box.id)
+        self._boxes[box.id] = box
+        try:
+            await self._watch(box, monitor)
+        finally:
+            if self._boxes.get(box.id) is box:
+                del self._boxes[box.id]
+
+    async def _watch(self, box: Mailbox, monitor: AccountMonitor) -> None:
         failures = 0
         while True:
             inbox = ImapConnection(box)
             try:
                 position = await self._opened(inbox, box)
                 failures = 0
-                await self._listen(inbox, box, position)
+                monitor.online(box.id)
+                await self._listen(inbox, box, position, monitor)
             except (imaplib.IMAP4.error, OSError, ValueError) as error:
                 logger.warning("Mail: {} cannot be read: {}", box.id, error)
-            except Exception:  # noqa: BLE001 - the store failed; the mail stays in the mailbox
+                if is_login_refused(error):
+                    monitor.failed(f"the mail server refuses the login: {error}")
+                else:
+                    monitor.offline(f"it cannot be read: {error}")
+            except Exception as error:  # noqa: BLE001 - the store failed; the mail stays there
                 logger.exception("Mail: reading {} failed; it is tried again later", box.id)
+                monitor.offline(f"a mail could not be processed: {error!r}")
             finally:
                 inbox.abort()
             await anyio.sleep(RETRY_S[min(failures, len(RETRY_S) - 1)])
@@ -122,12 +163,15 @@ class MailAdapter:
         self._intake.seen_until[box.id] = max(since.values(), default=0.0)
         return Position(validity, 0)
 
-    async def _listen(self, inbox: ImapConnection, box: Mailbox, position: Position) -> None:
+    async def _listen(
+        self, inbox: ImapConnection, box: Mailbox, position: Position, monitor: AccountMonitor
+    ) -> None:
         file = self._positions(box)
         while True:
             for uid in await _in_thread(partial(inbox.newer, position.uid)):
                 fetched = await _in_thread(partial(inbox.fetch, uid))
                 if fetched is not None:
+                    monitor.event()
                     mail = await _in_thread(partial(read_mail, fetched.data))
                     if await self._intake.take(box, fetched, mail):
                         await _in_thread(partial(inbox.mark_read, uid))
@@ -149,7 +193,7 @@ class MailAdapter:
             return _receipt(DeliveryState.REJECTED, f"no account is bound to {key.instance!r}")
         box = self._boxes.get(account)
         if box is None:
-            return _receipt(DeliveryState.PENDING, f"MAIL_BOTS does not have {account} now")
+            return _receipt(DeliveryState.PENDING, f"the mailbox {account} is not read now")
         thread = await _in_thread(partial(self._threads.read, key))
         try:
             with anyio.fail_after(self._send_s):
@@ -167,6 +211,7 @@ class MailAdapter:
         except PostOutcomeUnknown as error:
             logger.warning("{}: outcome unknown: {}", key, error)
             return _receipt(DeliveryState.UNKNOWN, str(error))
+        self._accounts.count_send(box.id)
         message_id = str(mail["Message-ID"])
         following = (thread or Thread(str(mail["Subject"]))).with_id(message_id)
         try:

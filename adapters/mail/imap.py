@@ -50,7 +50,7 @@ class ImapConnection:
         self._client = client
         if server.tls == "starttls":
             client.starttls(server.context())
-        client.login(self._box.login, self._box.password.get_secret_value())
+        client.login(self._box.login_name, self._box.password.get_secret_value())
         _checked(client.select("INBOX"))
         return self._number("UIDVALIDITY"), self._number("UIDNEXT")
 

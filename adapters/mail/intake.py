@@ -2,6 +2,7 @@
 `Host.accept`."""
 
 import re
+from collections.abc import Collection
 from functools import partial
 
 import anyio.to_thread
@@ -45,9 +46,12 @@ most this many seconds before the newest known message, or after it."""
 
 
 class MailIntake:
-    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes."""
+    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes; it may
+    change."""
 
-    def __init__(self, host: Host, threads: ThreadStore, own: frozenset[str], *, name: str) -> None:
+    def __init__(
+        self, host: Host, threads: ThreadStore, own: Collection[str], *, name: str
+    ) -> None:
         self._host = host
         self._threads = threads
         self._own = own

@@ -4,9 +4,9 @@ import fnmatch
 import json
 import ssl
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 
 POLL_S = 5.0
 """Seconds between two polls of a mailbox."""
@@ -15,9 +15,16 @@ POLL_S = 5.0
 class Server(BaseModel):
     """The provider's IMAP or SMTP server."""
 
-    host: str
-    port: int = Field(ge=1, le=65535)
-    tls: bool | Literal["starttls"] = True
+    host: str = Field(title="Host", description="The server's name, such as imap.example.org.")
+    port: int = Field(
+        ge=1, le=65535, title="Port", description="Usually 993 for IMAP, 465 or 587 for SMTP."
+    )
+    tls: bool | Literal["starttls"] = Field(
+        default=True,
+        title="Encryption",
+        description="true: from the first byte. starttls: by STARTTLS (usual for port 587). false: "
+        "none, so the password is sent in the clear.",
+    )
     """True: TLS from the first byte. ``starttls``: TLS by STARTTLS. False: no TLS, so the password
     is sent in the clear."""
 
@@ -33,23 +40,40 @@ class Mailbox(BaseModel):
     ``verified_by``.
     """
 
-    id: str
-    """The address."""
-    name: str = "Nekro"
-    password: SecretStr
-    login: str = ""
-    """The login name at the provider; by default the address."""
-    subject: str = "A message for you"
-    """The subject of a mail that does not answer another mail."""
-    imap: Server
-    smtp: Server
-    senders: tuple[str, ...] = ("*",)
-    """Addresses whose mail is accepted. ``*`` stands for any text, as in ``*@example.org``."""
-    verified_by: str = ""
-    """The name that the provider puts into ``Authentication-Results`` (RFC 8601). If it is set, a
-    mail is accepted only if the provider verified its sender. If it is not set, anybody can send
-    mail in another person's name."""
-    poll_s: float = Field(default=POLL_S, gt=0)
+    id: str = Field(title="Address", description="The mail address, such as bot@example.org.")
+    name: str = Field(
+        default="Nekro", title="Name", description="The name that people see beside the address."
+    )
+    password: SecretStr = Field(
+        title="Password", description="Many providers want an app password here."
+    )
+    login: str = Field(
+        default="",
+        title="Login name",
+        description="The login name at the provider; empty if it is the address.",
+    )
+    subject: str = Field(
+        default="A message for you",
+        title="Subject",
+        description="The subject of a mail that does not answer another mail.",
+    )
+    imap: Server = Field(title="Incoming mail (IMAP)", description="Where mail is read.")
+    smtp: Server = Field(title="Outgoing mail (SMTP)", description="Where mail is sent.")
+    senders: tuple[str, ...] = Field(
+        default=("*",),
+        title="Senders",
+        description="Addresses whose mail is accepted. * stands for any text: *@example.org.",
+    )
+    verified_by: str = Field(
+        default="",
+        title="Verified by",
+        description="The name that the provider puts into Authentication-Results (RFC 8601). If it "
+        "is set, a mail is accepted only if the provider verified its sender. If it is empty, "
+        "anybody can send mail in another person's name.",
+    )
+    poll_s: float = Field(
+        default=POLL_S, gt=0, title="Poll", description="Seconds between two looks for new mail."
+    )
 
     @field_validator("id")
     @classmethod
@@ -59,10 +83,10 @@ class Mailbox(BaseModel):
             raise ValueError("expected an address, for example bot@example.org")
         return address.strip().lower()
 
-    @model_validator(mode="after")
-    def _named(self) -> Self:
-        self.login = self.login or self.id
-        return self
+    @property
+    def login_name(self) -> str:
+        """Return the login name at the provider."""
+        return self.login or self.id
 
     @property
     def domain(self) -> str:
@@ -83,9 +107,11 @@ def read_settings(settings: Mapping[str, Any]) -> tuple[Mailbox, ...]:
             written = json.loads(written)
         except ValueError:
             raise ValueError("MAIL_BOTS is no JSON: expected a list of mailboxes") from None
-    if not isinstance(written, list) or not written:
-        raise ValueError(
-            'MAIL_BOTS names no mailbox: expected [{"id": "bot@example.org", "password": "...", '
+    if written == []:
+        return ()  # The operator can add mailboxes while the bot runs.
+    if not isinstance(written, list):
+        raise ValueError(  # noqa: TRY004 - of a text that the operator wrote
+            'MAIL_BOTS is no list: expected [{"id": "bot@example.org", "password": "...", '
             '"imap": {"host": "...", "port": 993}, "smtp": {"host": "...", "port": 465}}]'
         )
     boxes = []

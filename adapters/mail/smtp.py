@@ -29,7 +29,7 @@ class PostOutcomeUnknown(Exception):
 def send_mail(box: Mailbox, mail: bytes, receiver: str) -> None:
     """Send one mail to one receiver."""
     try:
-        client = _connected(box)
+        client = connected(box)
     except smtplib.SMTPException as error:
         raise NotPosted(f"the mail server refused the login: {error}") from error
     except OSError as error:
@@ -50,7 +50,8 @@ def send_mail(box: Mailbox, mail: bytes, receiver: str) -> None:
         client.close()
 
 
-def _connected(box: Mailbox) -> smtplib.SMTP:
+def connected(box: Mailbox) -> smtplib.SMTP:
+    """Connect and log in. Raises `smtplib.SMTPException` and `OSError`."""
     server = box.smtp
     client: smtplib.SMTP
     if server.tls is True:
@@ -64,7 +65,7 @@ def _connected(box: Mailbox) -> smtplib.SMTP:
             client.starttls(context=server.context())
         client.ehlo_or_helo_if_needed()
         if client.has_extn("auth"):
-            client.login(box.login, box.password.get_secret_value())
+            client.login(box.login_name, box.password.get_secret_value())
     except BaseException:
         client.close()
         raise

@@ -13,7 +13,13 @@ from loguru import logger
 from nonebot.adapters.matrix.bot import Bot
 from nonebot.adapters.matrix.config import BotInfo
 
-from nekro_core.api.adapter import Host, MatcherDecision, accept_patiently, has_matchers
+from nekro_core.api.adapter import (
+    AccountMonitor,
+    Host,
+    MatcherDecision,
+    accept_patiently,
+    has_matchers,
+)
 
 from .checkpoint import SyncCheckpoint
 from .follower import Follower
@@ -51,6 +57,8 @@ class MatrixAccount:
         hand_over: HandOver = accept_patiently,
     ) -> None:
         self.user_id = info.user_id or ""
+        self.expected = ""
+        """The only user id that the account may have; empty for any."""
         self.server: Homeserver | None = None
         self.rooms: Rooms | None = None
         self.upload_bytes = UPLOAD_BYTES
@@ -64,15 +72,18 @@ class MatrixAccount:
         self._lost = 0
         self._bot: Bot | None = None
         self._tasks: TaskGroup | None = None
+        self._monitor: AccountMonitor | None = None
 
-    async def run(self) -> None:
-        """Keep the account connected until cancelled."""
+    async def run(self, monitor: AccountMonitor) -> None:
+        """Keep the account connected until cancelled, and report its state to ``monitor``."""
+        self._monitor = monitor
         while True:
             pause = self._pauses_s[min(self._lost, len(self._pauses_s) - 1)]
             try:
                 async with AsyncExitStack() as stack:
                     await self._session(stack)
             except LoggedOut as error:
+                monitor.failed(f"the homeserver refuses the login: {error}")
                 logger.error(
                     "Matrix: {} is logged out: {}. Put a new access_token, or login_user and "
                     "login_password, into MATRIX_BOTS",
@@ -81,9 +92,12 @@ class MatrixAccount:
                 )
             except RateLimited as error:
                 pause = max(pause, error.seconds)
+                monitor.offline(str(error))
             except (HomeserverError, ResyncNeeded) as error:
+                monitor.offline(str(error))
                 logger.warning("Matrix: {}: {}; next try in {:g} s", self._shown, error, pause)
-            except Exception:  # noqa: BLE001 - the store failed, or the server sent nonsense
+            except Exception as error:  # noqa: BLE001 - the store failed, or nonsense came
+                monitor.offline(f"an unexpected error: {error!r}")
                 logger.exception("Matrix: {} lost its connection", self._shown)
             self._lost += 1
             await anyio.sleep(pause)
@@ -94,6 +108,8 @@ class MatrixAccount:
         proxy = self._gateway.matrix_config.matrix_proxy
         server = await stack.enter_async_context(Homeserver(self._info, proxy=proxy))
         bot = await self._gateway.log_in(self._info, server)
+        if self.expected and self.expected != bot.self_id:
+            raise LoggedOut(f"the token belongs to {bot.self_id}, not to {self.expected}")
         self.user_id = bot.self_id
         instance = await self._host.instance_of(NAME, self.user_id)
         rooms = Rooms(server, self.user_id)
@@ -144,11 +160,15 @@ class MatrixAccount:
     def connected(self) -> None:
         """See `FollowedAccount.connected`."""
         self._lost = 0
+        if self._monitor is not None:
+            self._monitor.online(self.user_id)
         logger.info("Matrix: {} is connected", self._shown)
         self._host.online()
 
     def offer(self, room_id: str, event: Json) -> MatcherDecision | None:
         """See `FollowedAccount.offer`."""
+        if self._monitor is not None and event.get("sender") != self.user_id:
+            self._monitor.event()
         if not has_matchers() or self._tasks is None or self._bot is None:
             return None
         decision = MatcherDecision()

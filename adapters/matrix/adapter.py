@@ -10,13 +10,16 @@ from urllib.parse import quote
 import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
+from nonebot.adapters.matrix.config import BotInfo
 from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import (
+    AccountManager,
     AdapterTasks,
     Capabilities,
     Host,
     PictureLimits,
+    PlatformAccounts,
     UncertainDelivery,
     VoiceLimits,
 )
@@ -37,6 +40,8 @@ from nekro_core.api.chat import (
 )
 
 from .account import UPLOAD_BYTES, MatrixAccount
+from .account_connector import MatrixConnector
+from .account_settings import SETTING, MatrixAccountSettings, settings_of
 from .gateway import MatrixGateway
 from .homeserver import (
     Homeserver,
@@ -87,10 +92,38 @@ class MatrixAdapter:
         self._host = host
         self._driver = driver
         self._send_s = send_s
-        self._accounts = [
-            MatrixAccount(host, gateway, info, folder) for info in gateway.matrix_config.matrix_bots
-        ]
+        self._gateway = gateway
+        self._folder = folder
+        bots = gateway.matrix_config.matrix_bots
+        locked = [settings_of(info, number) for number, info in enumerate(bots, 1)]
+        made = [self._make(info) for info in bots]
+        self._accounts = list(made)
+        """The accounts that run now, or will run at the start."""
+        self._manager = AccountManager(
+            MatrixAccountSettings,
+            MatrixConnector(
+                {each.user_id: account for each, account in zip(locked, made, strict=True)},
+                self._make,
+                self._accounts,
+                gateway.matrix_config.matrix_proxy,
+            ),
+            host.account_settings,
+            adapter=self.name,
+            locked=[(each, SETTING) for each in locked],
+        )
         self._tasks = AdapterTasks(self._serve)
+
+    @property
+    def accounts(self) -> PlatformAccounts:
+        """See `SupportsAccounts`."""
+        return self._manager
+
+    def _make(self, info: BotInfo) -> MatrixAccount:
+        """Make an account. A new token of an account that can renew it is stored in the folder."""
+        config = self._gateway.matrix_config
+        if info.login_password and not config.matrix_token_store_path:
+            config.matrix_token_store_path = str(self._folder / "tokens.json")
+        return MatrixAccount(self._host, self._gateway, info, self._folder)
 
     def capabilities(self, _chat_key: ChatKey) -> Capabilities:
         """Return the same capabilities for all rooms. The size limit for media is the lowest of all
@@ -110,6 +143,8 @@ class MatrixAdapter:
     async def start(self) -> None:
         """Begin to log in and read events, in the driver's task group. If a server cannot be
         reached, the account tries again."""
+        if not self._manager.listed():
+            logger.warning("Matrix: MATRIX_BOTS names no account, and the operator has added none")
         await self._tasks.start(self._driver.task_group)
 
     async def aclose(self) -> None:
@@ -119,8 +154,7 @@ class MatrixAdapter:
 
     @asynccontextmanager
     async def _serve(self, tasks: TaskGroup) -> AsyncIterator[None]:
-        for account in self._accounts:
-            tasks.start_soon(account.run)
+        self._manager.open(tasks)
         yield
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
@@ -245,6 +279,8 @@ class MatrixAdapter:
                 logger.warning("{}: outcome unknown: {}", key, error)
                 return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
             else:
+                bound = await self._host.account_of(key.instance)
+                self._manager.count_send(bound or "")
                 event_id = words(answer.get("event_id"))
                 return Receipt(state=DeliveryState.SENT, message_id=event_id)
 

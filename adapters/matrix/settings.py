@@ -49,8 +49,6 @@ def read_config(settings: Mapping[str, Any], folder: Path) -> Config:
         # Pydantic's messages are used without the values, because the values contain tokens.
         faults = [f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors()]
         raise ValueError("; ".join(name.upper() for name in faults)) from None
-    if not config.matrix_bots:
-        raise ValueError(f"MATRIX_BOTS names no account; expected, for example, {_EXAMPLE}")
     for bot in config.matrix_bots:
         if not bot.homeserver.startswith(("http://", "https://")):
             raise ValueError(

@@ -11,9 +11,14 @@ from loguru import logger
 from nonebot.drivers import Driver
 
 from nekro_core.api.adapter import (
+    AccountManager,
     AdapterTasks,
+    CannotDo,
     Capabilities,
+    ContactRequest,
+    ContactRequestKind,
     Host,
+    PlatformAccounts,
     PlatformMessage,
     UncertainDelivery,
     match_delivery,
@@ -30,7 +35,9 @@ from nekro_core.api.chat import (
 )
 
 from .access import require_token_checks
-from .connection import CallRefused, NotConnected, OutcomeUnknown
+from .account_connector import OneBotConnector
+from .account_settings import OneBotAccount
+from .connection import ActionError, CallRefused, NotConnected, OutcomeUnknown
 from .file_transfer import FileTransfer
 from .gateway import OneBotGateway
 from .history import newest
@@ -66,6 +73,14 @@ class OneBotV11Adapter:
         self._send_s = send_s
         self._driver = driver
         self._gateway = gateway
+        self._accounts = AccountManager(
+            OneBotAccount,
+            OneBotConnector(gateway),
+            host.account_settings,
+            adapter=self.name,
+            locked=gateway.forward_accounts(),
+        )
+        gateway.manage(self._accounts)
         self._tasks = AdapterTasks(self._serve)
         self._unbundled: set[str] = set()
 
@@ -73,6 +88,12 @@ class OneBotV11Adapter:
         """Return the same capabilities for groups and private chats. They do not include bundles if
         the account's implementation has refused a bundle as an unknown action."""
         return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
+
+    @property
+    def accounts(self) -> PlatformAccounts:
+        """See `SupportsAccounts`. An account that connects with the shared token appears when it
+        connects."""
+        return self._accounts
 
     async def start(self) -> None:
         """Let OneBot implementations connect to the bot, and connect the bot to the ones named in
@@ -130,7 +151,22 @@ class OneBotV11Adapter:
         except OutcomeUnknown as error:
             logger.warning("{}: outcome unknown: {}", delivery.chat_key, error)
             return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
+        self._accounts.count_send(account)
         return Receipt(state=DeliveryState.SENT, message_id=_sent_id(data))
+
+    async def answer_request(self, request: ContactRequest, *, approve: bool, reason: str) -> None:
+        """See `SupportsRequests`. The reason is shown only to people who want to join a group."""
+        params: dict[str, Any] = {"flag": request.handle, "approve": approve}
+        if request.kind is ContactRequestKind.FRIEND:
+            action = "set_friend_add_request"
+        else:
+            action = "set_group_add_request"
+            invited = request.kind is ContactRequestKind.GROUP_INVITE
+            params |= {"sub_type": "invite" if invited else "add", "reason": reason}
+        try:
+            await self._gateway.call(request.account, action, params, seconds=self._send_s)
+        except ActionError as error:
+            raise CannotDo(f"{request.account}: {error}") from error
 
     def _refused(self, key: ChatKey, action: str, error: CallRefused) -> Receipt:
         if action in FORWARDS and error.unknown_action:

@@ -19,6 +19,8 @@ from loguru import logger
 from nonebot.exception import WebSocketClosed
 from nonebot.utils import DataclassEncoder
 
+from nekro_core.api.adapter import AccountMonitor
+
 from .incoming import words
 
 Json = dict[str, Any]
@@ -108,6 +110,11 @@ class OneBotConnection:
     a forward connection."""
     lost: str = ""
     """Why the connection ended; empty while it is alive."""
+    refusal: str = ""
+    """What the peer said if it refused the connection after the handshake, as NapCat does for a
+    wrong token. Empty if it did not."""
+    monitor: AccountMonitor | None = None
+    """The state of the account to which the connection belongs."""
     received_ids: set[str] = field(default_factory=set)
     """The ids of the first `HEARD` messages that arrived on this connection. If the history has
     such a message too, it was not missed."""
@@ -208,6 +215,8 @@ class OneBotConnection:
             pending.answer = frame
             pending.scope.cancel()
         elif frame.get("echo") is None:
+            if frame.get("status") == "failed":
+                self.refusal = str(CallRefused(frame))[:200]
             logger.warning(
                 "{} sent an answer that belongs to no call: {}", self.source, str(frame)[:300]
             )

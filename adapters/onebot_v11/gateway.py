@@ -28,16 +28,30 @@ from nonebot.adapters.onebot.v11.config import Config
 from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable, NetworkError
 from nonebot.drivers import URL, ASGIMixin, Driver, Request, WebSocket, WebSocketServerSetup
 from nonebot.exception import WebSocketClosed
+from pydantic import SecretStr
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidURI, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidStatus,
+    InvalidURI,
+    WebSocketException,
+)
 
-from nekro_core.api.adapter import MatcherDecision, dispatch_event, has_matchers
+from nekro_core.api.adapter import (
+    AccountManager,
+    AccountMonitor,
+    AccountState,
+    MatcherDecision,
+    dispatch_event,
+    has_matchers,
+)
 
 from .access import offers
+from .account_settings import ADDRESSES, SHARED_TOKEN, OneBotAccount
 from .connection import CallRefused, Json, NotConnected, OneBotConnection, OutcomeUnknown
 from .intake import ArrivedEvent, OneBotIntake
+from .paths import PATHS
 
-PATHS = ("/onebot/v11/", "/onebot/v11/ws", "/onebot/v11/ws/")
 FRAME_BYTES = 64 * 1024 * 1024
 """Maximum number of bytes of a frame that is accepted. 30 MiB of media are 40 MiB in base64."""
 BACKLOG = 4096
@@ -69,6 +83,19 @@ class ClientWire:
             ) from closed
 
 
+def connect_to(url: str, token: str) -> AbstractAsyncContextManager[ClientConnection]:
+    """Open a forward connection. Raises `InvalidURI`, `InvalidHandshake` and `OSError`."""
+    # NoneBot's client refuses a frame of over 1 MiB, so a picture would end the connection.
+    return connect(
+        url,
+        additional_headers={"Authorization": f"Bearer {token}"},
+        max_size=FRAME_BYTES,
+        compression=None,
+        open_timeout=30,
+        close_timeout=1,
+    )
+
+
 class OneBotGateway(StockAdapter):
     """Accepts, opens and holds the connections. It must be made once, before the web server runs.
     `OneBotV11Adapter` calls `open` and `shut`."""
@@ -85,20 +112,58 @@ class OneBotGateway(StockAdapter):
             raise RuntimeError("no access token: without one anybody could send as any account")
         self._reconnect_s = reconnect_s
         self._connections: dict[str, OneBotConnection] = {}
+        self._monitors: dict[str, AccountMonitor] = {}
+        """The monitors of the accounts that may open a reverse connection now."""
         self._tasks: TaskGroup | None = None
         self._intake: OneBotIntake | None = None
+        self._manager: AccountManager[OneBotAccount] | None = None
         self._open = anyio.Event()
         if isinstance(driver, ASGIMixin):
             for path in PATHS:
                 name = f"{self.get_name()} {path}"
                 self.setup_websocket_server(WebSocketServerSetup(URL(path), name, self._handle_ws))
 
+    def manage(self, manager: AccountManager[OneBotAccount]) -> None:
+        """Take the accounts and their tokens from ``manager``."""
+        self._manager = manager
+
     def open(self, intake: OneBotIntake, tasks: TaskGroup) -> None:
-        """Accept reverse connections, and open the forward connections, in ``tasks``."""
+        """Start the accounts in ``tasks``, and accept reverse connections."""
+        assert self._manager is not None
         self._intake, self._tasks = intake, tasks
+        self._manager.open(tasks)
         self._open.set()
-        for url in self.onebot_config.onebot_ws_urls:
-            tasks.start_soon(self._keep_connected, str(url))
+
+    def forward_accounts(self) -> list[tuple[OneBotAccount, str]]:
+        """Return the forward connections that the settings name, each with the setting."""
+        token = SecretStr(self._token)
+        found = []
+        for url in map(str, self.onebot_config.onebot_ws_urls):
+            try:
+                made = OneBotAccount(connection="forward", address=url, access_token=token)
+            except ValueError as error:
+                logger.error("{}: {!r} is left out: {}", ADDRESSES, url, error)
+            else:
+                found.append((made, ADDRESSES))
+        return found
+
+    def settings_of(self, account: str) -> OneBotAccount:
+        """Return the settings of an account that connects with the shared token."""
+        return OneBotAccount(account=account, access_token=SecretStr(self._token))
+
+    async def let_in(self, settings: OneBotAccount, monitor: AccountMonitor) -> None:
+        """Accept reverse connections of an account until cancelled. Then close its connection."""
+        account = settings.account
+        self._monitors[account] = monitor
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if self._monitors.get(account) is monitor:
+                del self._monitors[account]
+            connection = self._connections.get(account)
+            if connection is not None and connection.monitor is monitor:
+                with anyio.CancelScope(shield=True):
+                    await connection.close(1001, "the account is stopped")
 
     async def shut(self) -> None:
         """Close every connection and accept no more."""
@@ -129,18 +194,34 @@ class OneBotGateway(StockAdapter):
             with anyio.move_on_after(START_S):
                 await self._open.wait()
             refusal = "" if self._tasks is not None else "the bot is not up"
-        if refusal:
+        monitor = None if refusal else await self._monitor_of(account)
+        if monitor is None:
+            refusal = refusal or "the operator has paused the account"
             logger.warning("OneBot v11: connection refused: {}", refusal)
+            if account in self._monitors:
+                self._monitors[account].problem(f"a connection was refused: {refusal}")
             await websocket.close(1008, refusal)
             return
         await websocket.accept()
         reached = _reached_at(websocket.request)
         await self._listen(
-            OneBotConnection(websocket, f"account {account}", account, reached_at=reached)
+            OneBotConnection(
+                websocket, f"account {account}", account, reached_at=reached, monitor=monitor
+            ),
+            monitor,
         )
 
+    async def _monitor_of(self, account: str) -> AccountMonitor | None:
+        """Return the monitor of an account that has offered its token; None if the account is
+        paused. An account that is not known becomes known, because it has the shared token."""
+        if account not in self._monitors and self._manager is not None:
+            await self._manager.found(self.settings_of(account), SHARED_TOKEN)
+        return self._monitors.get(account)
+
     def _refusal(self, request: Request, account: str) -> str:
-        if not offers(request, self._token):
+        known = self._manager.known(account) if self._manager is not None else None
+        own = known is not None and known.connection == "reverse"
+        if not offers(request, known.token if known is not None and own else self._token):
             return "wrong or missing access token"
         if not account.isprintable() or not 0 < len(account) <= ACCOUNT_LENGTH:
             return f"X-Self-ID {account[:ACCOUNT_LENGTH]!r}: expected the account's number"
@@ -149,46 +230,67 @@ class OneBotGateway(StockAdapter):
             return f"X-Client-Role {role!r}: only 'Universal' connections are taken"
         return ""
 
-    async def _keep_connected(self, url: str) -> None:
+    async def keep_connected(self, settings: OneBotAccount, monitor: AccountMonitor) -> None:
         """Open a forward connection to the OneBot implementation, and a new one whenever the
-        connection ends."""
+        connection ends, until cancelled. Returns if the address is invalid."""
+        url = settings.address
         while True:
             try:
-                async with self._connect(url) as websocket:
-                    await self._listen(OneBotConnection(ClientWire(websocket), url))
+                async with connect_to(url, settings.token) as websocket:
+                    connection = OneBotConnection(ClientWire(websocket), url, monitor=monitor)
+                    await self._listen(connection, monitor, settings.account)
             except InvalidURI as error:
-                logger.error("ONEBOT_V11_WS_URLS: {}", error)
+                logger.error("{}: {}", ADDRESSES, error)
+                monitor.failed(f"the address cannot be used: {error}")
                 return
+            except InvalidStatus as error:
+                status = error.response.status_code
+                logger.warning("OneBot v11: {} answers with HTTP {}", url, status)
+                if status in (401, 403):
+                    monitor.failed(f"{url} refuses the access token (HTTP {status})")
+                else:
+                    monitor.offline(f"{url} answers with HTTP {status}, not as a WebSocket")
             except (OSError, WebSocketException) as error:
                 logger.warning("OneBot v11: {} cannot be reached: {}", url, error)
+                monitor.offline(f"{url} cannot be reached: {error}")
             await anyio.sleep(self._reconnect_s)
 
-    def _connect(self, url: str) -> AbstractAsyncContextManager[ClientConnection]:
-        # NoneBot's client refuses a frame of over 1 MiB, so a picture would end the connection.
-        return connect(
-            url,
-            additional_headers={"Authorization": f"Bearer {self._token}"},
-            max_size=FRAME_BYTES,
-            compression=None,
-            open_timeout=30,
-            close_timeout=1,
-        )
-
-    async def _listen(self, connection: OneBotConnection) -> None:
-        """Read a connection until it ends."""
+    async def _listen(
+        self, connection: OneBotConnection, monitor: AccountMonitor, expected: str = ""
+    ) -> None:
+        """Read a connection until it ends. ``expected`` is the only account that a forward
+        connection may have; empty for any."""
         try:
             first = None
             if not connection.account:
                 first = await connection.next_event()
                 connection.account = str((first or {}).get("self_id") or "")
+                if connection.refusal:
+                    monitor.failed(f"the access token is refused: {connection.refusal}")
+                elif first is None:
+                    monitor.offline(connection.lost)
+            if expected and connection.account not in ("", expected):
+                monitor.failed(f"this is account {connection.account}, not {expected}")
+                return
             if connection.account and self._admit(connection):
-                await self._read_events(connection, first)
+                monitor.online(connection.account)
+                try:
+                    await self._read_events(connection, monitor, first)
+                finally:
+                    if monitor.state is AccountState.ONLINE and not self._is_replaced(connection):
+                        monitor.offline(connection.lost)
         finally:
             connection.lose("connection closed")
             with anyio.CancelScope(shield=True):
                 await connection.close()
 
-    async def _read_events(self, connection: OneBotConnection, event: Json | None) -> None:
+    def _is_replaced(self, connection: OneBotConnection) -> bool:
+        newer = self._connections.get(connection.account)
+        return newer is not None and newer is not connection
+
+    async def _read_events(
+        self, connection: OneBotConnection, monitor: AccountMonitor, event: Json | None
+    ) -> None:
         assert self._tasks is not None
         assert self._intake is not None
         bot = Bot(self, connection.account)
@@ -199,6 +301,8 @@ class OneBotGateway(StockAdapter):
             async with sender:
                 event = event or await connection.next_event()
                 while event is not None:
+                    if event.get("post_type") != "meta_event":
+                        monitor.event()
                     await sender.send((event, self._offer_to_matchers(bot, event)))
                     event = await connection.next_event()
         except anyio.BrokenResourceError:
@@ -221,6 +325,8 @@ class OneBotGateway(StockAdapter):
         if older is not None and not older.lost:
             if connection.source != f"account {account}":
                 logger.warning("{}: account {} is connected already", connection.source, account)
+                if connection.monitor is not None:
+                    connection.monitor.problem(f"account {account} is connected already")
                 return False
             logger.warning(
                 "OneBot v11: a new connection of account {} replaces the old one. If this repeats, "

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import anyio
 from nonebot.adapters.onebot.v11 import Message as CodedMessage
 
+from nekro_core.api.adapter import ContactRequest, ContactRequestKind, request_id_of
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKind,
@@ -33,6 +34,9 @@ Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
 """Maximum number of characters in the summary of a segment of an unknown type."""
+
+LONGEST_FLAG = 500
+"""Maximum number of characters of the name with which an implementation knows a request."""
 
 MEDIA = frozenset({"image", "record", "video", "file"})
 _LOOKED_UP = MEDIA | {"reply", "forward", "node"}
@@ -232,3 +236,30 @@ def read_notice(frame: Json) -> Notice | None:
     if kind == "poke" or target:
         return Notice(kind, user, target, detail)
     return Notice(kind, actor or user, user, detail)
+
+
+def read_request(frame: Json, adapter: str, account: str, now: float) -> ContactRequest | None:
+    """Return the friend or group request of an event; None if the event is of another kind, or has
+    no ``flag`` with which it could be answered."""
+    kinds = {
+        ("friend", ""): ContactRequestKind.FRIEND,
+        ("group", "add"): ContactRequestKind.GROUP_JOIN,
+        ("group", "invite"): ContactRequestKind.GROUP_INVITE,
+    }
+    of_group = frame.get("request_type") == "group"
+    detail = words(frame.get("sub_type")) if of_group else ""
+    kind = kinds.get((words(frame.get("request_type")), detail))
+    flag = words(frame.get("flag"))
+    if kind is None or not 0 < len(flag) <= LONGEST_FLAG:
+        return None
+    return ContactRequest(
+        request_id=request_id_of(adapter, account, f"{kind}:{flag}"),
+        adapter=adapter,
+        account=account,
+        kind=kind,
+        user_id=person_of(frame),
+        group_id=identity(frame.get("group_id")) if of_group else "",
+        text=words(frame.get("comment")),
+        time=time_of(frame, now),
+        handle=flag,
+    )

@@ -38,6 +38,7 @@ from .incoming import (
     needs_lookups,
     person_of,
     read_notice,
+    read_request,
     read_segments,
     sender_of,
     time_of,
@@ -186,7 +187,7 @@ class OneBotIntake:
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":
-                logger.info("{}: a request is ignored: {}", connection.source, event)
+                await self._take_request(connection, event)
             return
         chat = chat_of(event)
         try:
@@ -202,6 +203,16 @@ class OneBotIntake:
         await self._queue.submit(
             key, partial(self._take_message, connection, key, come, unsure=unsure)
         )
+
+    async def _take_request(self, connection: OneBotConnection, event: Json) -> None:
+        request = read_request(event, self._name, connection.account, self._clock())
+        if request is None:
+            logger.info("{}: an unknown request is ignored: {}", connection.source, event)
+            return
+        try:
+            await self._host.receive_request(request)
+        except OSError as error:
+            logger.error("{}: a request cannot be stored: {}", connection.source, error)
 
     def _reading(
         self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None

@@ -15,7 +15,7 @@ from nekro_core.api.adapter import AdapterTasks, Capabilities, Host
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Receipt
 
 from .intake import UnisegIntake
-from .managed_adapter import manage
+from .managed_adapter import EventListener, manage
 from .outcome import outcome_of
 from .piece_writer import to_uniseg
 from .platform import Platform
@@ -41,8 +41,12 @@ class UnisegAdapter:
         self._platform = platform
         self._send_s = send_s
         self._intake = UnisegIntake(host, platform)
-        self._managed = manage(platform.stock, driver, self._intake)
+        self._managed = manage(platform.stock, driver, self._listener())
         self._tasks = AdapterTasks(self._serve)
+
+    def _listener(self) -> EventListener:
+        """Return what receives the events of the stock adapter."""
+        return self._intake
 
     @property
     def stock(self) -> Any:

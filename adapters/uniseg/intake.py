@@ -76,6 +76,8 @@ class UnisegIntake:
         self._progress = anyio.Event()
         self._tallies: dict[str, PendingEvents] = {}
         self._targets: dict[ChatKey, tuple[Target, float]] = {}
+        self.paused: set[str] = set()
+        """The connected accounts that the operator has paused."""
         self.own: dict[str, str] = {}
         """Maps each id that an account has in events to the account. Disconnected accounts stay in
         it."""
@@ -99,8 +101,8 @@ class UnisegIntake:
         return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
-        """Return the account's NoneBot bot; None if the account is not connected."""
-        return self._bots.get(account)
+        """Return the account's NoneBot bot; None if the account is not connected or paused."""
+        return None if account in self.paused else self._bots.get(account)
 
     def users(self) -> dict[str, str]:
         """Return the user id of each connected account."""
@@ -142,6 +144,9 @@ class UnisegIntake:
         if (queue := self._event_queues.pop(bot, None)) is not None:
             queue.close()
         logger.warning("{}: account {} is disconnected", self._platform.name, bot.self_id)
+
+    def problem(self, account: str, words: str, *, final: bool) -> None:
+        """See `EventListener.problem`. The stock adapter has logged it."""
 
     async def on_event(self, bot: Bot, event: Event) -> None:
         """Queue an event, then pass it to NoneBot's matchers, if there are any.

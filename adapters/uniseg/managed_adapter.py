@@ -29,6 +29,10 @@ class EventListener(Protocol):
     def disconnected(self, bot: Bot) -> None:
         """Called when an account is no longer connected."""
 
+    def problem(self, account: str, words: str, *, final: bool) -> None:
+        """Called with the reason if an account cannot connect. ``final``: somebody must change its
+        settings. Most stock adapters only log the reason."""
+
     async def on_event(self, bot: Bot, event: Event) -> None:
         """Process an event. Before its first ``await``, this call fixes the event's place in the
         order of arrival."""
@@ -87,12 +91,16 @@ def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> Man
         else:
             self.bots.pop(bot.self_id, None)
 
+    def report_problem(_: Adapter, account: str, words: str, *, final: bool) -> None:
+        listener.problem(account, words, final=final)
+
     lifespan = driver._lifespan  # noqa: SLF001 - NoneBot's `Adapter.on_ready` writes there too
     lists = lifespan._startup_funcs, lifespan._ready_funcs, lifespan._shutdown_funcs  # noqa: SLF001
     before = [len(each) for each in lists]
     methods = {
         "bot_connect": bot_connect,
         "bot_disconnect": bot_disconnect,
+        "report_problem": report_problem,
         **with_backpressure(stock, listener.room),
     }
     managed: Any = new_class(

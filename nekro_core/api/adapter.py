@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nonebot.drivers import Driver
 
+from nekro_core.delivery.account_settings import AccountSettingsStore, StoredAccounts
 from nekro_core.delivery.activity import Activity, Recorded, Working
 from nekro_core.delivery.adapter import (
     Adapter,
@@ -29,10 +30,40 @@ from nekro_core.delivery.adapter import (
     UncertainDelivery,
 )
 from nekro_core.delivery.adapter_tasks import AdapterTasks, accept_patiently
+from nekro_core.delivery.contact_request import (
+    ContactRequest,
+    ContactRequestKind,
+    ContactRequestState,
+    request_id_of,
+)
 from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.media_contract import Expected, MediaKeeper, MediaLinker
 from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.delivery.outbound.match_delivery import match_delivery
+from nekro_core.delivery.platforms.contract import (
+    AccountState,
+    AccountStatus,
+    ConnectionHint,
+    ConnectionTest,
+    HintField,
+    HintSnippet,
+    PlatformAccounts,
+    ShownSettings,
+    SupportsAccounts,
+    SupportsRequests,
+    TrafficCount,
+)
+from nekro_core.delivery.platforms.errors import (
+    AccountError,
+    AccountExists,
+    AccountLocked,
+    ConnectionProblem,
+    ConnectionTestFailed,
+    InvalidAccountSettings,
+    UnknownAccount,
+)
+from nekro_core.delivery.platforms.manager import AccountConnector, AccountManager
+from nekro_core.delivery.platforms.monitor import AccountMonitor
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.operator.contract import (
     OperatorHost,
@@ -136,6 +167,15 @@ class Page(Protocol):
 
 __all__ = [
     "OPEN_STATES",
+    "AccountConnector",
+    "AccountError",
+    "AccountExists",
+    "AccountLocked",
+    "AccountManager",
+    "AccountMonitor",
+    "AccountSettingsStore",
+    "AccountState",
+    "AccountStatus",
     "Activity",
     "Adapter",
     "AdapterEraser",
@@ -144,9 +184,19 @@ __all__ = [
     "BundleLimits",
     "CannotDo",
     "Capabilities",
+    "ConnectionHint",
+    "ConnectionProblem",
+    "ConnectionTest",
+    "ConnectionTestFailed",
+    "ContactRequest",
+    "ContactRequestKind",
+    "ContactRequestState",
     "DeliveryRow",
     "Expected",
+    "HintField",
+    "HintSnippet",
     "Host",
+    "InvalidAccountSettings",
     "KeyedLimiter",
     "KeyedQueue",
     "MatcherDecision",
@@ -161,18 +211,25 @@ __all__ = [
     "PersonTraces",
     "PictureLimits",
     "PictureType",
+    "PlatformAccounts",
     "PlatformMessage",
     "PluginShown",
     "PluginsShown",
     "Prefetch",
     "RateWindow",
     "Recorded",
+    "ShownSettings",
     "StoreUnavailable",
+    "StoredAccounts",
+    "SupportsAccounts",
     "SupportsConfirmation",
     "SupportsEditing",
+    "SupportsRequests",
     "ToolAnswer",
     "ToolService",
+    "TrafficCount",
     "UncertainDelivery",
+    "UnknownAccount",
     "VoiceFormat",
     "VoiceLimits",
     "Working",
@@ -180,6 +237,7 @@ __all__ = [
     "dispatch_event",
     "has_matchers",
     "match_delivery",
+    "request_id_of",
     "write_whole",
 ]
 

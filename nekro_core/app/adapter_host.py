@@ -8,6 +8,7 @@ from typing import Any
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.app.message_io import MessageIO
 from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
+from nekro_core.delivery.account_settings import AccountSettingsFiles, AccountSettingsStore
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.plugins.commands.router import CommandRouter
@@ -56,7 +57,10 @@ class AdapterHost:
         self.settings = settings
         self.media: MediaKeeper = message_io.media
         self.links: MediaLinker = message_io.links
+        self.account_files = AccountSettingsFiles(data_dir)
+        self.account_settings: AccountSettingsStore = self.account_files
         self.instance_of = accounts.instance_of
+        self.receive_request = message_io.requests.receive
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
         """None until the policies have been read. Until then all messages are stored. Only plugins

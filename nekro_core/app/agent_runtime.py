@@ -139,6 +139,8 @@ class AgentRuntime:
                     older=older,
                     conduct=policy_file,
                     logs=logs,
+                    requests=message_io.requests,
+                    announcements=message_io.announcements,
                 ),
             )
             commands = CommandServices(

@@ -7,7 +7,7 @@ temporary folder.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +25,7 @@ from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
 from nekro_core.app.settings import Settings, SettingsError
 from nekro_core.app.restored_people import finish_at_start
+from nekro_core.app.platform_control import PlatformControl
 from nekro_core.app.settings import Settings
 from nekro_core.backup.make import BackupSource, env_files
 from nekro_core.backup.service import BackupService
@@ -40,6 +41,7 @@ from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
 from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.policy.ban_list import BanList
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
 from nekro_core.system.asgi import WebApplication
@@ -79,8 +81,11 @@ class App:
         timers: TimerService,
         boxes: BoxServices,
         data: Path,
+        platforms: PlatformControl,
     ) -> None:
         self.host = host
+        self.platforms = platforms
+        """Switches platforms on and off."""
         self.operator = operator
         self.operations = operations
         """Everything that an operator may see and do."""
@@ -110,11 +115,14 @@ class App:
         report: Report = lambda _: None,
         preview: PreviewRegistry | None = None,
         logs: LogBook | None = None,
+        named_platforms: Sequence[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
         """Build the objects of all rooms. Adapters read their settings from ``configuration``.
 
+        ``named_platforms`` are the platforms that the operator cannot switch off while the bot
+        runs, because the environment or ``.env`` names them; by default all of the settings.
         ``model`` replaces the model that the settings name. ``report`` is called with the progress
         of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
         shown. ``logs`` is the log of the process, for operators. Raises `DataFolderInUse`,
@@ -172,6 +180,8 @@ class App:
             backups = await stack.enter_async_context(
                 BackupService.open(source, settings.nekro_backup, wall=wall)
             )
+            named = settings.nekro_platforms if named_platforms is None else named_platforms
+            platforms = PlatformControl(data, named)
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
@@ -181,6 +191,8 @@ class App:
                     identity=site.identity,
                     backups=backups,
                     logs=logs,
+                    platforms=platforms,
+                    bans=BanList(runtime.services.policies.conduct),
                     wall=wall,
                 )
             )
@@ -197,6 +209,7 @@ class App:
                 timers=message_io.timers,
                 boxes=boxes,
                 data=data,
+                platforms=platforms,
             )
             stack.push_async_callback(app.close_adapters)
             yield app
@@ -233,20 +246,46 @@ class App:
         self.site.start(self._tasks)
         self._timers.start()
 
+    def running(self, name: str) -> Adapter | None:
+        """Return an adapter that was started and not closed; None if there is none."""
+        return next((each for each in self._started if each.name == name), None)
+
+    async def launch(self, adapter: Adapter) -> None:
+        """Add an adapter and start it while the bot runs. Its errors are raised, and
+        `TimeoutError`; then it is closed."""
+        self._adapters[adapter.name] = adapter
+        try:
+            with anyio.fail_after(_START_S):
+                await adapter.start()
+        except BaseException:
+            await _close(adapter)
+            raise
+        self._started.append(adapter)
+
+    async def end(self, name: str) -> None:
+        """Close an adapter while the bot runs. Messages to its chats wait until it runs again."""
+        adapter = self.running(name)
+        if adapter is not None:
+            self._started.remove(adapter)
+            await _close(adapter)
+
     async def close_adapters(self) -> None:
         """Close all adapters that were started, and the pages. May be called twice."""
         self.site.close()
         while self._started:
-            adapter = self._started.pop()
-            try:
-                await adapter.aclose()
-            except Exception:  # noqa: BLE001 - other people's code; the other adapters must end
-                logger.exception("the adapter {} failed while it was closed", adapter.name)
+            await _close(self._started.pop())
 
     @property
     def adapters(self) -> Mapping[str, Adapter]:
         """Return the adapters that were added, by name."""
         return self._adapters
+
+
+async def _close(adapter: Adapter) -> None:
+    try:
+        await adapter.aclose()
+    except Exception:  # noqa: BLE001 - other people's code; the other adapters must end
+        logger.exception("the adapter {} failed while it was closed", adapter.name)
 
 
 async def _start(adapter: Adapter) -> None:

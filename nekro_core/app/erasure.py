@@ -15,6 +15,8 @@ from nekro_core.app.adapters import erase_from_adapters
 from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
+from nekro_core.delivery.outbound.announcements import Announcements
+from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 from nekro_core.system.logs.book import LogBook
@@ -32,12 +34,16 @@ def personal_data(
     older: NekroAgentHost,
     conduct: PolicyFile,
     logs: LogBook,
+    requests: ContactRequests,
+    announcements: Announcements,
 ) -> Sequence[Eraser]:
     """Return the erasers for `nekro_core.agent.erasure.erasure.PersonErasure`."""
     return (
         partial(_from_vectors, vectors),
         partial(_from_facts, older),
         partial(_from_conduct, conduct),
+        partial(_from_requests, requests),
+        partial(_from_announcements, announcements),
         partial(_from_stickers, data / "emoji"),
         partial(_from_copies, data / _COPIES),
         partial(_from_terminal_log, data / _TERMINAL_LOG),
@@ -87,6 +93,23 @@ async def _from_conduct(
         if not conduct.book.people[key].ignored:
             gone += await conduct.forget(("people", key))
     return gone
+
+
+async def _from_requests(
+    requests: ContactRequests, person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
+) -> int:
+    """Erase a person's friend and group requests."""
+    return await requests.forget([(person.adapter, person.user_id)])
+
+
+async def _from_announcements(
+    announcements: Announcements,
+    _person: Person,
+    traces: PersonTraces,
+    _forgotten: RedactionTarget,
+) -> int:
+    """Erase a person's private chats from the operator's announcements."""
+    return await announcements.forget(traces.private)
 
 
 async def _from_stickers(

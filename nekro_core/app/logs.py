@@ -16,6 +16,7 @@ from nonebot import log as nonebot_log
 
 from nekro_core.app.http_limits import CONNECTION_REFUSED
 from nekro_core.app.settings import SECRET_NAME, SettingsError
+from nekro_core.delivery.account_settings import StoredAccounts
 from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log, with_plugin_names
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.files import RotatedLogFiles
@@ -278,6 +279,11 @@ def _level(wished: str) -> int:
             f"LOG_LEVEL is {wished!r}, expected a number or one of "
             "TRACE, DEBUG, INFO, SUCCESS, WARNING, ERROR, CRITICAL"
         ) from None
+
+
+def account_secrets(stored: StoredAccounts) -> Iterable[str]:
+    """Return the secrets in the settings of accounts that an operator added."""
+    return _inner_secrets(json.dumps([dict(each) for each in stored.accounts.values()]))
 
 
 def stored_secrets(data_dir: Path) -> list[str]:

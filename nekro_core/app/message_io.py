@@ -21,6 +21,9 @@ from nekro_core.delivery.media.fitter import MediaFitter
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.announcements import FOLDER as ANNOUNCEMENTS
+from nekro_core.delivery.outbound.announcements import Announcements
+from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.retention import RetentionLoop
 from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
@@ -50,6 +53,8 @@ class MessageIO:
     journal: ChatJournal
     transcriber: VoiceTranscriber
     timers: TimerService
+    requests: ContactRequests
+    announcements: Announcements
 
     @classmethod
     @asynccontextmanager
@@ -109,6 +114,9 @@ class MessageIO:
                     wall=wall,
                 )
             )
+            announcements = await stack.enter_async_context(
+                Announcements(data / ANNOUNCEMENTS, outbox.send, clock=wall)
+            )
             yield cls(
                 store=store,
                 activity=activity,
@@ -122,6 +130,8 @@ class MessageIO:
                 journal=ChatJournal(store, inbox),
                 transcriber=transcriber,
                 timers=timers,
+                requests=ContactRequests(data, adapters, clock=wall),
+                announcements=announcements,
             )
 
 

@@ -17,6 +17,11 @@ from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.backups import Backups
+from nekro_core.delivery.platforms.switch import PlatformSwitch
+from nekro_core.operator.about import About
+from nekro_core.operator.audit import AuditLog, Done
+from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.health import Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
@@ -24,9 +29,12 @@ from nekro_core.operator.logs import Logs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.people import People
+from nekro_core.operator.platforms import Platforms
+from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
+from nekro_core.policy.ban_list import BanList
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.logs.book import LogBook
 
@@ -41,6 +49,8 @@ async def open_operator(
     identity: Identity,
     backups: BackupService,
     logs: LogBook,
+    platforms: PlatformSwitch,
+    bans: BanList,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -61,6 +71,9 @@ async def open_operator(
             plugins=Plugins(audit, plugin_services(message_io, extensions, runtime)),
             backups=Backups(audit, backups),
             logs=Logs(audit, logs),
+            platforms=Platforms(audit, platforms, message_io.adapters),
+            requests=Requests(audit, message_io.requests, bans),
+            broadcast=BroadcastArea(audit, message_io.announcements),
         )
         yield operator
 

@@ -31,7 +31,8 @@ from nekro_core.app import App, Report
 from nekro_core.app.adapters import AdapterMaker, adapter_makers
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
-from nekro_core.app.logs import configure_logging, stored_secrets
+from nekro_core.app.logs import account_secrets, configure_logging, stored_secrets
+from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.restore import carry_out_prepared
 from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
@@ -204,6 +205,11 @@ async def serve(
         # The objects that are built now exist until the process ends. To check them for garbage
         # would take a tenth of the start's time, and later 0.1 s in the middle of a turn.
         gc.disable()
+        named = settings.nekro_platforms
+        switched_on = read_enabled(settings.nekro_data_dir)
+        settings = settings.model_copy(
+            update={"nekro_platforms": tuple(dict.fromkeys((*named, *switched_on)))}
+        )
         port = listener.getsockname()[1]
         redactor, logs = configure_logging(
             written_settings(), settings.nekro_data_dir.absolute() / "logs"
@@ -221,14 +227,24 @@ async def serve(
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
-        async with App.open(
-            settings, configuration, report=report, preview=preview, logs=logs
-        ) as app:
+        opened = App.open(
+            settings,
+            configuration,
+            report=report,
+            preview=preview,
+            logs=logs,
+            named_platforms=named,
+        )
+        async with opened as app:
             # Errors are stored and raised after this block. Here a task group would wrap them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)
+                app.host.account_files.listen(
+                    lambda stored: redactor.add_secrets(account_secrets(stored))
+                )
                 options = add_adapters(app, driver, makers)
                 app.site.install(driver.server_app, app.operator, app.operations)
+                app.platforms.attach(app, driver, configuration)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
@@ -263,8 +279,10 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
             app.add_adapter(adapter, builtin=maker.builtin)
         except (RuntimeError, ValueError) as error:
             logger.error("the adapter {} is left out: {}", maker.name, error)
-        except Exception:  # noqa: BLE001 - as above
+            app.platforms.failed(maker.name, str(error))
+        except Exception as error:  # noqa: BLE001 - as above
             logger.exception("the adapter {} is left out", maker.name)
+            app.platforms.failed(maker.name, repr(error))
         else:
             options |= maker.options
     return options

@@ -149,8 +149,13 @@ def adapter_settings(settings: Settings) -> dict[str, Any]:
     container's environment. Values that are JSON are parsed, as NoneBot does in files, unless the
     adapter wants a text.
     """
+    return adapter_environment(settings.adapters, settings.nekro_platforms)
+
+
+def adapter_environment(adapters: AdapterDirectory, wanted: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of the adapters in ``wanted`` that are in the process environment."""
     written = {name.lower(): value for name, value in os.environ.items()}
-    own = settings.adapters.own_settings(settings.nekro_platforms, written)
+    own = adapters.own_settings(wanted, written)
     return {
         name: written[name] if as_text else _json_or_text(written[name])
         for name, as_text in own.items()

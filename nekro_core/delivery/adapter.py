@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from nekro_core.chat import ChatKey, ChatMessage, Delivery, Receipt, Record, Segments
+from nekro_core.delivery.account_settings import AccountSettingsStore
+from nekro_core.delivery.contact_request import ContactRequest
 from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.media.limits import PictureLimits, VoiceLimits
 
@@ -206,6 +208,8 @@ class Host(Protocol):
     """NoneBot's configuration, with names in lower case."""
     media: MediaKeeper
     links: MediaLinker
+    account_settings: AccountSettingsStore
+    """Stores the accounts that the operator adds while the bot runs."""
 
     async def accept(self, message: ChatMessage) -> None:
         """Accept an inbound message. Returns when the message is stored or recognized as a
@@ -245,6 +249,17 @@ class Host(Protocol):
 
         Raises:
             StoreUnavailable: Nothing was stored.
+        """
+
+    async def receive_request(self, request: ContactRequest) -> None:
+        """Store a request of a person, for example to be a friend of the account, so that an
+        operator can answer it. See `SupportsRequests`.
+
+        Args:
+            request: The request.
+
+        Raises:
+            OSError: It could not be stored.
         """
 
     async def instance_of(self, adapter: str, account: str) -> str:

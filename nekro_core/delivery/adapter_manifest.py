@@ -17,9 +17,9 @@ from typing import Any
 from nekro_core.system.errors import NekroError
 
 MANIFEST = "adapter.toml"
-CAPABILITIES = frozenset({"confirm", "edit", "page"})
-"""The allowed items of ``capabilities``: the protocols `SupportsConfirmation`, `SupportsEditing`,
-`Page`."""
+CAPABILITIES = frozenset({"accounts", "confirm", "edit", "page", "requests"})
+"""The allowed items of ``capabilities``: the protocols `SupportsAccounts`, `SupportsConfirmation`,
+`SupportsEditing`, `Page`, `SupportsRequests`."""
 _LARGEST = 64 * 1024
 """Maximum size of a manifest in bytes."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)

@@ -15,6 +15,12 @@ from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.people import People
 from nekro_core.operator.logs import Logs
+from nekro_core.operator.broadcast import BroadcastArea
+from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.health import Health
+from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.platforms import Platforms
+from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -37,6 +43,9 @@ class Operator:
         plugins: The plugins, their configurations and their tools.
         backups: The backups, and the restore of the next start.
         logs: The log of the running bot.
+        platforms: The platforms and the bot's accounts on them.
+        requests: Friend and group requests, and banned people.
+        broadcast: Messages of operators to several chats.
     """
 
     jobs: Jobs
@@ -49,6 +58,9 @@ class Operator:
     plugins: Plugins
     backups: Backups
     logs: Logs
+    platforms: Platforms
+    requests: Requests
+    broadcast: BroadcastArea
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

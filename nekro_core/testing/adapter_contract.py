@@ -51,6 +51,14 @@ from nekro_core.delivery.adapter import (
     UncertainDelivery,
 )
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
+from nekro_core.delivery.platforms.contract import (
+    AccountState,
+    AccountStatus,
+    PlatformAccounts,
+    SupportsAccounts,
+    SupportsRequests,
+)
+from nekro_core.delivery.platforms.errors import InvalidAccountSettings, UnknownAccount
 from nekro_core.testing.memory_host import MemoryHost
 
 LIMIT_S = 30.0
@@ -184,8 +192,13 @@ def _delivery(harness: AdapterHarness, *segments: Segment, number: int = 1) -> D
     )
 
 
+def _online(accounts: PlatformAccounts) -> AccountStatus:
+    return next(each for each in accounts.listed() if each.state is AccountState.ONLINE)
+
+
 class AdapterContract:
-    """Tests what `Adapter`, `SupportsEditing` and `SupportsConfirmation` require. Subclass it, and
+    """Tests what `Adapter`, `SupportsEditing`, `SupportsConfirmation` and `SupportsAccounts`
+    require. Subclass it, and
     give the subclass a fixture ``harness``. If a test needs a situation that cannot happen on a
     platform, for example a call without an answer, override the test and say why in its docstring.
 
@@ -228,9 +241,11 @@ class AdapterContract:
         if self.manifest is None:
             return
         kinds: Mapping[str, type] = {
+            "accounts": SupportsAccounts,
             "confirm": SupportsConfirmation,
             "edit": SupportsEditing,
             "page": Page,
+            "requests": SupportsRequests,
         }
         able = {name for name, kind in kinds.items() if isinstance(harness.adapter, kind)}
         assert self.manifest.name == harness.adapter.name
@@ -403,6 +418,91 @@ class AdapterContract:
             receipt = await harness.adapter.send(_delivery(harness, Text("hello")))
         assert receipt.state is DeliveryState.PENDING
         assert receipt.reason
+
+    def test_the_form_of_an_account_explains_its_fields(self, harness: AdapterHarness) -> None:
+        """Each field of `PlatformAccounts.form` has a title and a description for people.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter = harness.adapter
+        if isinstance(adapter, SupportsAccounts):
+            fields = adapter.accounts.form()["properties"]
+            assert fields
+            for name, field in fields.items():
+                assert field.get("title"), name
+                assert field.get("description"), name
+
+    async def test_an_account_shows_its_state_and_counts_what_comes_and_goes(
+        self, harness: AdapterHarness
+    ) -> None:
+        """A connected account is ``online``, and its events and sends are counted.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter = harness.adapter
+        if not isinstance(adapter, SupportsAccounts):
+            return
+        await harness.say("hello")
+        await harness.received(1)
+        assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
+        status = _online(adapter.accounts)
+        assert status.account
+        assert status.connected_since is not None
+        assert status.last_event_at is not None
+        assert status.events.total >= 1
+        assert status.sends.total == 1
+        assert adapter.accounts.connection_hint(status.key, "http://127.0.0.1:8080").text
+
+    async def test_a_paused_account_is_silent_until_it_is_resumed(
+        self, harness: AdapterHarness
+    ) -> None:
+        """A paused account receives and sends nothing. After `PlatformAccounts.resume` it does
+        both.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter = harness.adapter
+        if not isinstance(adapter, SupportsAccounts) or not adapter.accounts.live:
+            return
+        await harness.say("before")
+        await harness.received(1)
+        key = _online(adapter.accounts).key
+        with anyio.fail_after(LIMIT_S):
+            paused = await adapter.accounts.pause(key)
+        assert paused.state is AccountState.PAUSED
+        assert paused.connected_since is None
+        receipt = await adapter.send(_delivery(harness, Text("are you there?")))
+        assert receipt.state is DeliveryState.PENDING
+        await adapter.accounts.resume(key)
+        seen = await adapter.accounts.wait_until_seen(key, limit_s=LIMIT_S)
+        assert seen.state is AccountState.ONLINE
+        await harness.say("after")
+        count = 2
+        while (await harness.received(count))[-1].text != "after":
+            count += 1  # the adapter may have read "before" again, from the platform's history
+        assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
+
+    async def test_impossible_account_settings_are_refused(self, harness: AdapterHarness) -> None:
+        """Settings that cannot be used raise `InvalidAccountSettings`, whose text has no value, and
+        change nothing. An account that does not exist raises `UnknownAccount`.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter = harness.adapter
+        if not isinstance(adapter, SupportsAccounts):
+            return
+        before = {status.key for status in adapter.accounts.listed()}
+        nonsense = {"no_such_field": "hunter2 is my password"}
+        with pytest.raises(InvalidAccountSettings) as refused:
+            await adapter.accounts.add(nonsense)
+        assert "hunter2" not in str(refused.value)
+        with pytest.raises(UnknownAccount):
+            await adapter.accounts.remove("nobody")
+        assert {status.key for status in adapter.accounts.listed()} == before
 
     async def test_a_medium_that_is_not_there_is_rejected(self, harness: AdapterHarness) -> None:
         """If the file of a picture or voice does not exist, the receipt is ``rejected``. Nothing is

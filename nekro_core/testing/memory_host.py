@@ -10,6 +10,11 @@ from typing import Any
 import anyio
 
 from nekro_core.chat import ChatKey, ChatMessage, Media, Record, Segments
+from nekro_core.delivery.account_settings import (
+    AccountSettingsFiles,
+    AccountSettingsStore,
+)
+from nekro_core.delivery.contact_request import ContactRequest
 from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media_contract import Expected
 
@@ -84,6 +89,8 @@ class MemoryHost:
         settings: The configuration from which the adapter reads its settings.
         media: Stores the media.
         links: Makes links to media. No server answers them.
+        account_settings: Stores accounts in files of ``data_dir``.
+        requests: The requests that the adapter passed to `receive_request`.
         accepted: The messages that the adapter passed to `accept`.
         recalled: The chat and message id of each recalled message.
         revised: The chat, message id, user id and new text of each edited message.
@@ -101,6 +108,8 @@ class MemoryHost:
         (data_dir / "media").mkdir(exist_ok=True)
         self.media = MemoryMedia(data_dir / "media")
         self.links = MediaLinks(data_dir, lambda: "a secret for tests")
+        self.account_settings: AccountSettingsStore = AccountSettingsFiles(data_dir)
+        self.requests: list[ContactRequest] = []
         self.accepted: list[ChatMessage] = []
         self.recalled: list[tuple[ChatKey, str]] = []
         self.revised: list[tuple[ChatKey, str, str, Segments]] = []
@@ -150,6 +159,15 @@ class MemoryHost:
             said: The new text.
         """
         self.revised.append((chat_key, message_id, user_id, said))
+        self._tell()
+
+    async def receive_request(self, request: ContactRequest) -> None:
+        """See `Host.receive_request`.
+
+        Args:
+            request: The request.
+        """
+        self.requests.append(request)
         self._tell()
 
     async def instance_of(self, adapter: str, account: str) -> str:

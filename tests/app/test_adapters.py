@@ -147,7 +147,10 @@ def test_two_data_folders_in_one_process_each_load_their_own_code(tmp_path: Path
             "title = ['Quiltpost']: expected the platform's name",
         ),
         ('[quiltpost]\neraser = "forget"', "expected a function in a module, for example"),
-        ('[quiltpost]\ncapabilities = ["fly"]', "expected a list of some of confirm, edit, page"),
+        (
+            '[quiltpost]\ncapabilities = ["fly"]',
+            "expected a list of some of accounts",
+        ),
         ("#" * 70_000, "over 65536 bytes"),
         ("[web]", "the name web is taken by"),
     ],

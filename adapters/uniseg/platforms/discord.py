@@ -33,10 +33,12 @@ from nekro_core.api.chat import (
     Voice,
 )
 
+from ..account_adapter import ManagedUnisegAdapter
 from ..adapter import UnisegAdapter
 from ..piece_reader import PieceReader
 from ..platform import Platform
 from ..values import Address
+from .accounts import DISCORD
 
 _USER = "nekro_user"
 """The field of a direct message's target that holds the user's id."""
@@ -163,4 +165,4 @@ def _of_text(content: str) -> Iterator[uniseg.Segment]:
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """Make the adapter. Raises `ValueError` if the settings are invalid."""
-    return UnisegAdapter(host, driver, Discord())
+    return ManagedUnisegAdapter(host, driver, Discord(), DISCORD)

@@ -11,6 +11,7 @@ from typing import Any
 from nonebot.adapters import Bot as BaseBot
 from nonebot.adapters import Event as BaseEvent
 from nonebot.adapters.feishu import Adapter, Bot
+from nonebot.adapters.feishu.config import Config
 from nonebot.adapters.feishu.event import (
     Event,
     GroupMemberUserAddedEvent,
@@ -21,6 +22,7 @@ from nonebot.adapters.feishu.event import (
 from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
+from pydantic import Field, SecretStr
 
 from nekro_core.api.adapter import Capabilities, Host, PictureLimits
 from nekro_core.api.chat import (
@@ -37,6 +39,8 @@ from nekro_core.api.chat import (
 )
 from nekro_core.api.secrets import ComparedSecret
 
+from ..account_adapter import ManagedUnisegAdapter
+from ..account_kind import AccountKind, UnisegAccount, ask, refused
 from ..adapter import UnisegAdapter
 from ..bridge import CannotSend
 from ..piece_reader import PieceReader
@@ -199,9 +203,64 @@ def _of_part(part: Mapping[str, Any], people: Mapping[str, tuple[str, str]]) -> 
     return uniseg.Text(str(part.get("text") or part.get("emoji_type") or ""))
 
 
+class FeishuAccount(UnisegAccount):
+    """A Feishu or Lark application with a bot."""
+
+    app_id: str = Field(title="App id", description="Such as cli_a1b2c3.", min_length=1)
+    app_secret: SecretStr = Field(
+        title="App secret", description="The application's secret.", min_length=1
+    )
+    is_lark: bool = Field(
+        default=False, title="Lark", description="Whether it is Lark, Feishu outside of China."
+    )
+
+    @property
+    def key(self) -> str:
+        """The app id."""
+        return self.app_id
+
+    @property
+    def base(self) -> str:
+        """The address of the platform's API."""
+        config = Config.model_validate({})
+        return str(config.feishu_lark_api_base if self.is_lark else config.feishu_api_base)
+
+    def entry(self) -> dict[str, Any]:
+        """See `UnisegAccount.entry`. The bot uses a WebSocket, which needs no verification
+        token."""
+        return {
+            "app_id": self.app_id,
+            "app_secret": self.app_secret.get_secret_value(),
+            "verification_token": "",
+            "is_lark": self.is_lark,
+            "protocol": "ws",
+        }
+
+
+async def _check(account: FeishuAccount, proxy: str | None) -> str:
+    _, answer = await ask(
+        "POST",
+        f"{account.base.rstrip('/')}/open-apis/auth/v3/tenant_access_token/internal",
+        body={"app_id": account.app_id, "app_secret": account.app_secret.get_secret_value()},
+        proxy=proxy,
+    )
+    if answer.get("code") != 0:
+        raise refused(f"Feishu refuses the app id or secret: {answer.get('msg')}")
+    return f"Feishu accepts the application {account.app_id}"
+
+
+ACCOUNTS = AccountKind(
+    model=FeishuAccount,
+    setting="feishu_bots",
+    check=_check,
+    hint="In Feishu's developer console, choose the long connection (WebSocket) for events, and "
+    "subscribe to im.message.receive_v1. Nothing must reach the bot from outside.",
+)
+
+
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """Make the adapter. Raises `ValueError` if the settings are invalid."""
-    adapter = UnisegAdapter(host, driver, Feishu())
+    adapter = ManagedUnisegAdapter(host, driver, Feishu(), ACCOUNTS)
     for each in adapter.stock.feishu_config.feishu_bots:
         each.verification_token = ComparedSecret(each.verification_token)
     return adapter

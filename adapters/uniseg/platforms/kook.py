@@ -31,9 +31,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 
+from ..account_adapter import ManagedUnisegAdapter
 from ..adapter import UnisegAdapter
 from ..platform import Platform
 from ..values import Address
+from .accounts import KOOK
 
 
 class Kook(Platform):
@@ -105,4 +107,4 @@ class Kook(Platform):
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """Make the adapter. Raises `ValueError` if the settings are invalid."""
-    return UnisegAdapter(host, driver, Kook())
+    return ManagedUnisegAdapter(host, driver, Kook(), KOOK)

@@ -42,10 +42,12 @@ from nekro_core.api.chat import (
 )
 from nekro_core.api.secrets import ComparedSecret
 
+from ..account_adapter import ManagedUnisegAdapter
 from ..adapter import UnisegAdapter
 from ..piece_reader import PieceReader
 from ..platform import Platform
 from ..values import sent_message_id
+from .accounts import MILKY
 
 _UPLOADS = (FriendFileUploadEvent, GroupFileUploadEvent)
 
@@ -170,7 +172,7 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
             "MILKY_WEBHOOK has no access_token, so anybody who reaches the port could send events "
             "as any person: set one, and the same in the Milky implementation"
         )
-    adapter = UnisegAdapter(host, driver, Milky())
+    adapter = ManagedUnisegAdapter(host, driver, Milky(), MILKY)
     hook = adapter.stock.milky_config.milky_webhook
     if hook:
         hook.access_token = ComparedSecret(hook.access_token)

@@ -13,6 +13,7 @@ from typing import Any
 from nonebot.adapters import Bot as BaseBot
 from nonebot.adapters import Event as BaseEvent
 from nonebot.adapters.qq import Bot
+from nonebot.adapters.qq.config import Config
 from nonebot.adapters.qq.event import (
     C2CMessageCreateEvent,
     GroupMessageCreateEvent,
@@ -23,6 +24,7 @@ from nonebot.adapters.qq.event import (
 from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
+from pydantic import Field, SecretStr
 
 from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
 from nekro_core.api.chat import (
@@ -41,6 +43,8 @@ from nekro_core.api.chat import (
     Voice,
 )
 
+from ..account_adapter import ManagedUnisegAdapter
+from ..account_kind import AccountKind, UnisegAccount, ask, refused
 from ..adapter import UnisegAdapter
 from ..platform import Platform
 from ..values import Address
@@ -192,6 +196,49 @@ class QQ(Platform):
         return f"https:{address}" if address.startswith("//") else ""
 
 
+class QQAccount(UnisegAccount):
+    """An official QQ bot."""
+
+    id: str = Field(title="App id", description="The bot's AppID, from q.qq.com.", min_length=1)
+    secret: SecretStr = Field(
+        title="App secret", description="The bot's AppSecret, from q.qq.com.", min_length=1
+    )
+    groups: bool = Field(
+        default=True,
+        title="Groups and private chats",
+        description="Whether the bot receives messages of groups and private chats. Off for a bot "
+        "that is in guilds alone.",
+    )
+
+    @property
+    def key(self) -> str:
+        """The app id."""
+        return self.id
+
+    def entry(self) -> dict[str, Any]:
+        """See `UnisegAccount.entry`. The bot uses a WebSocket, which needs no public address."""
+        secret, intent = self.secret.get_secret_value(), {"c2c_group_at_messages": self.groups}
+        return {"id": self.id, "secret": secret, "intent": intent, "use_websocket": True}
+
+
+async def _check(account: QQAccount, proxy: str | None) -> str:
+    body = {"appId": account.id, "clientSecret": account.secret.get_secret_value()}
+    address = str(Config.model_validate({}).qq_auth_base)
+    _, answer = await ask("POST", address, body=body, proxy=proxy)
+    if not answer.get("access_token"):
+        raise refused(f"QQ refuses the app id or secret: {answer.get('message')}")
+    return f"QQ accepts the bot {account.id}"
+
+
+ACCOUNTS = AccountKind(
+    model=QQAccount,
+    setting="qq_bots",
+    check=_check,
+    hint="At q.qq.com, allow this machine's address (IP whitelist) and choose the events of the "
+    "bot. The bot connects by WebSocket; nothing must reach it from outside.",
+)
+
+
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """Make the adapter. Raises `RuntimeError` if the settings switch off the check of webhooks'
     signatures, and `ValueError` if the settings are invalid."""
@@ -201,4 +248,4 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
             "QQ_VERIFY_WEBHOOK is off, so anybody who reaches the port could send events as any "
             "person: leave it on"
         )
-    return UnisegAdapter(host, driver, QQ())
+    return ManagedUnisegAdapter(host, driver, QQ(), ACCOUNTS)

@@ -37,6 +37,7 @@ from nekro_core.api.chat import (
 
 from ..platform import Platform
 from ..values import native_user_id, qualified_user_id
+from .accounts import SATORI
 from .satori_adapter import SatoriAdapter
 from .satori_connection import ResumingAdapter, SequenceFile
 
@@ -141,4 +142,4 @@ async def _fetched(bot: Bot, address: str) -> bytes:
 
 def create(host: Host, driver: Driver) -> SatoriAdapter:
     """Make the adapter. Raises `ValueError` if the settings are invalid."""
-    return SatoriAdapter(host, driver, Satori(SequenceFile(host.data_dir / "satori")))
+    return SatoriAdapter(host, driver, Satori(SequenceFile(host.data_dir / "satori")), SATORI)

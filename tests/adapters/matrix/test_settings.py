@@ -23,11 +23,16 @@ def test_accounts_may_be_json_text_or_decoded(tmp_path: Path) -> None:
     assert config.matrix_token_store_path == str(tmp_path / "tokens.json")
 
 
+def test_no_account_is_no_error_because_one_can_be_added_while_the_bot_runs(
+    tmp_path: Path,
+) -> None:
+    for written in (None, []):
+        assert read_config({"matrix_bots": written}, tmp_path).matrix_bots == []
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        (None, "names no account"),
-        ([], "names no account"),
         ("[{", "expected JSON"),
         ([{"access_token": "syt_secret"}], "HOMESERVER"),
         ([BOT | {"homeserver": "matrix.example.org"}], "https://"),

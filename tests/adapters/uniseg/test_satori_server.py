@@ -18,7 +18,12 @@ from nonebot.drivers.websockets import Mixin as WebSockets
 from websockets.asyncio.server import ServerConnection, serve
 
 from adapters.uniseg import factories
-from nekro_core.api.adapter import SupportsConfirmation, UncertainDelivery
+from nekro_core.api.adapter import (
+    ConnectionProblem,
+    SupportsAccounts,
+    SupportsConfirmation,
+    UncertainDelivery,
+)
 from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Image, Receipt, Text
 from nekro_core.testing.memory_host import MemoryHost
 from tests.peers.satori import SatoriPeer, missing
@@ -219,3 +224,35 @@ async def test_a_message_of_unknown_outcome_is_found_in_the_history(tmp_path: Pa
         known = ids | {"m2@g1"}
         doubt = UncertainDelivery(delivery=delivery, since=time.time(), before=ids, taken=known)
         assert (await bot.adapter.confirm(doubt)).state is DeliveryState.REJECTED
+
+
+async def test_a_second_server_is_added_while_the_bot_runs_and_the_first_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with (
+        SatoriPeer() as peer,
+        SatoriPeer(self_id="bot2") as second,
+        running(tmp_path, peer) as bot,
+    ):
+        assert isinstance(bot.adapter, SupportsAccounts)
+        accounts = bot.adapter.accounts
+        wrong = await accounts.test({**second.client, "token": "hunter2"})
+        assert (wrong.ok, wrong.problem) == (False, ConnectionProblem.REFUSED)
+        tested = await accounts.test(second.client)
+        assert tested.ok, tested
+        added = await accounts.add(second.client)
+        seen = await accounts.wait_until_seen(added.key, limit_s=30)
+        assert (seen.state, seen.account) == ("online", "mem:bot2")
+        await second.say("g1", "ann", "to the second one")
+        assert (await bot.host.next_message(limit_s=30)).account == "mem:bot2"
+
+        await accounts.pause(added.key)
+        await peer.say("g1", "ann", "to the first one")
+        assert (await bot.host.next_message(limit_s=30)).text == "to the first one"
+        await accounts.resume(added.key)
+        assert (await accounts.wait_until_seen(added.key, limit_s=30)).state == "online"
+        await second.say("g1", "ann", "again")
+        assert (await bot.host.next_message(limit_s=30)).text == "again"
+        await accounts.remove(added.key)
+        assert [each.locked for each in accounts.listed()] == ["SATORI_CLIENTS"]
+        assert peer.connections == 1

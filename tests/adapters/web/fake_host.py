@@ -23,7 +23,14 @@ from anyio.abc import TaskGroup
 from PIL import Image as Picture
 from PIL import ImageDraw
 
-from nekro_core.api.adapter import Activity, Adapter, OperatorHost, Recorded, Working
+from nekro_core.api.adapter import (
+    Activity,
+    Adapter,
+    ContactRequest,
+    OperatorHost,
+    Recorded,
+    Working,
+)
 from nekro_core.api.chat import (
     Author,
     ChatKey,
@@ -160,6 +167,8 @@ class FakeHost:
         for record in list(self.history[chat_key]):
             if record.message_id == message_id:
                 self.change(record, recalled=True)
+
+    async def receive_request(self, request: ContactRequest) -> None: ...
 
     async def instance_of(self, adapter: str, account: str) -> str:
         return adapter

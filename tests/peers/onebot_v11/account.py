@@ -228,6 +228,12 @@ class Account:
 
     do_set_group_card = do_set_group_kick
 
+    def do_set_friend_add_request(self, params: Json) -> None:
+        _answered(params)
+
+    def do_set_group_add_request(self, params: Json) -> None:
+        _answered(params)
+
     def do_send_like(self, params: Json) -> None:
         _whole_number(params["user_id"])
 
@@ -316,3 +322,8 @@ class Account:
 def _whole_number(value: Any) -> None:
     if not isinstance(value, int):
         raise TypeError(f"{value!r}: expected an integer")
+
+
+def _answered(params: Json) -> None:
+    if not params["flag"] or not isinstance(params["approve"], bool):
+        raise BadParameters(f"{params}: expected a flag, and approve as true or false")

@@ -12,10 +12,11 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import Host
 from nekro_core.api.chat import Delivery, DeliveryState, Mention, Receipt
 
-from ...adapter import UnisegAdapter
+from ...account_adapter import ManagedUnisegAdapter
 from ...bridge import CannotSend
 from ...outcome import outcome_of
 from ...values import account_message_id
+from ..accounts import TELEGRAM
 from .calls import BotApiRefused, Json
 from .platform import Telegram
 from .polling import PollingAdapter
@@ -32,8 +33,8 @@ NAME_S = 5.0
 UNCHANGED = "message is not modified"
 
 
-class TelegramAdapter(UnisegAdapter):
-    """`UnisegAdapter` with `SupportsEditing`."""
+class TelegramAdapter(ManagedUnisegAdapter):
+    """`ManagedUnisegAdapter` with `SupportsEditing`."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class TelegramAdapter(UnisegAdapter):
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
         telegram = Telegram()
-        super().__init__(host, driver, telegram, send_s=send_s)
+        super().__init__(host, driver, telegram, TELEGRAM, send_s=send_s)
         self._names = telegram.names
         self._clock = clock
         self._quiet: dict[tuple[str, Any], tuple[float, BotApiRefused]] = {}

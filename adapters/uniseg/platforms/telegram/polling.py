@@ -144,6 +144,11 @@ class PollingAdapter(StockAdapter):
         logger.warning("Telegram: account {}: {}", bot.self_id, words)
         if self.bots.get(bot.self_id) is bot:
             self.bot_disconnect(bot)
+        final = isinstance(error, BotApiRefused) and error.status_code in (401, 404)
+        self.report_problem(bot.self_id, words, final=final)
+
+    def report_problem(self, account: str, words: str, *, final: bool) -> None:
+        """Report why an account is not connected. `manage` replaces this method."""
 
     async def _updates(self, bot: Bot, offset: int | None) -> list[Json]:
         """Request the unconfirmed updates. An ``offset`` confirms all updates before it."""

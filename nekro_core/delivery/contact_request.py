@@ -1,0 +1,76 @@
+"""Requests of people to be a friend of the bot's account or to join a group."""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ContactRequestKind(StrEnum):
+    """What somebody asks for."""
+
+    FRIEND = "friend"
+    """A person asks to be a friend of the bot's account."""
+    GROUP_JOIN = "group_join"
+    """A person asks to join a group in which the bot's account is an administrator."""
+    GROUP_INVITE = "group_invite"
+    """A person invites the bot's account into a group."""
+
+
+class ContactRequestState(StrEnum):
+    """What has become of a request."""
+
+    OPEN = "open"
+    """Nobody has answered it here."""
+    APPROVED = "approved"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactRequest:
+    """A request of a person.
+
+    Attributes:
+        request_id: Our id of the request.
+        adapter: The adapter's name.
+        account: The platform's id of our account.
+        kind: What the person asks for.
+        user_id: The platform's id of the person.
+        user_name: The person's name; empty if it is not known.
+        group_id: The platform's id of the group; empty for a friend request.
+        text: What the person wrote to it.
+        time: When it came, in seconds since 1970.
+        handle: The platform's name of the request, which its answer must contain.
+        state: What has become of it.
+        answered_at: When it was answered here, in seconds since 1970; None if it is open.
+        reason: The reason that the operator gave for a refusal.
+        problem: Why the last answer did not reach the platform; empty if it did.
+    """
+
+    request_id: str
+    adapter: str
+    account: str
+    kind: ContactRequestKind
+    user_id: str
+    time: float
+    handle: str
+    user_name: str = ""
+    group_id: str = ""
+    text: str = ""
+    state: ContactRequestState = ContactRequestState.OPEN
+    answered_at: float | None = None
+    reason: str = ""
+    problem: str = ""
+
+
+def request_id_of(adapter: str, account: str, handle: str) -> str:
+    """Make our id of a request. The same request has the same id if the platform reports it twice.
+
+    Args:
+        adapter: The adapter's name.
+        account: The platform's id of our account.
+        handle: The platform's name of the request.
+
+    Returns:
+        The id.
+    """
+    return hashlib.sha256(f"{adapter}\0{account}\0{handle}".encode()).hexdigest()[:16]

@@ -1,0 +1,374 @@
+"""Sends one message of an operator to several chats, slowly, and remembers for each chat what came
+of it."""
+
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+from loguru import logger
+
+from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, Receipt, Segments, Text
+from nekro_core.delivery.errors import CannotDo
+from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.errors import NekroError
+
+FOLDER = "announcements"
+MOST_CHATS = 10_000
+"""Maximum number of chats of one announcement."""
+TEXT_LENGTH = 4000
+"""Maximum number of characters of an announcement."""
+PER_MINUTE = 20.0
+"""Chats in a minute, unless the operator chooses. Platforms block accounts that write to many chats
+at once."""
+FASTEST_PER_MINUTE = 600.0
+MOST_KEPT = 100
+"""Number of announcements that are kept. Older ones are deleted at the start."""
+
+_GRAVEST = (
+    DeliveryState.REJECTED,
+    DeliveryState.UNKNOWN,
+    DeliveryState.DROPPED,
+    DeliveryState.PENDING,
+    DeliveryState.SENDING,
+    DeliveryState.SENT,
+)
+"""If a message becomes several platform calls, the first of these states that a call has counts."""
+
+Send = Callable[[ChatKey, Segments], Awaitable[tuple[Receipt, ...]]]
+
+
+class AnnouncementState(StrEnum):
+    """The state of an announcement."""
+
+    RUNNING = "running"
+    DONE = "done"
+    """Every chat was tried."""
+    CANCELLED = "cancelled"
+    """The operator stopped it. The chats that were not tried get nothing."""
+    INTERRUPTED = "interrupted"
+    """The bot ended before every chat was tried. `Announcements.resume` continues it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedChat:
+    """What came of an announcement in one chat.
+
+    Attributes:
+        chat_key: The chat.
+        state: The state of the message; None if the chat was not tried.
+        reason: Why it was not sent; empty if it was.
+        time: When the state last changed, in seconds since 1970; None if it was not tried.
+    """
+
+    chat_key: ChatKey
+    state: DeliveryState | None = None
+    reason: str = ""
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncementSummary:
+    """An announcement and how far it is.
+
+    Attributes:
+        announcement_id: Its id.
+        text: The text.
+        created: When it was begun, in seconds since 1970.
+        per_minute: How many chats get it in a minute.
+        state: The state.
+        chats: The number of all chats.
+        waiting: The number of chats that were not tried.
+        counts: The number of chats for each state of the message.
+    """
+
+    announcement_id: str
+    text: str
+    created: float
+    per_minute: float
+    state: AnnouncementState
+    chats: int
+    waiting: int
+    counts: Mapping[DeliveryState, int]
+
+
+class InvalidAnnouncement(NekroError, ValueError):
+    """An announcement cannot be begun. The text says what came and what was expected."""
+
+
+@dataclass(slots=True, eq=False)
+class _Announcement:
+    announcement_id: str
+    text: str
+    created: float
+    per_minute: float
+    chats: dict[ChatKey, AnnouncedChat]
+    state: AnnouncementState = AnnouncementState.INTERRUPTED
+    stop: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event | None = None
+
+    def head(self) -> dict[str, Any]:
+        return {
+            "id": self.announcement_id,
+            "text": self.text,
+            "created": self.created,
+            "per_minute": self.per_minute,
+            "chats": list(map(str, self.chats)),
+        }
+
+    def summary(self) -> AnnouncementSummary:
+        states = [each.state for each in self.chats.values()]
+        return AnnouncementSummary(
+            announcement_id=self.announcement_id,
+            text=self.text,
+            created=self.created,
+            per_minute=self.per_minute,
+            state=self.state,
+            chats=len(states),
+            waiting=states.count(None),
+            counts={state: count for state in _GRAVEST if (count := states.count(state))},
+        )
+
+
+class Announcements:
+    """The announcements. An async context manager. Each is a file of JSON lines: the announcement,
+    and then a line for each change.
+
+    Args:
+        folder: The folder of the files.
+        send: Sends a message to one chat (`Outbox.send`), which also limits how much one chat gets.
+        clock: Returns the time in seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, send: Send, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._send = send
+        self._clock = clock
+        self._known: dict[str, _Announcement] = {}
+        self._own = background_tasks()
+
+    async def __aenter__(self) -> Self:
+        self._known = await anyio.to_thread.run_sync(_read_all, self._folder)
+        self._tasks = await self._own.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._own.__aexit__(kind, error, trace)
+
+    async def start(
+        self, text: str, chats: Sequence[ChatKey], *, per_minute: float = PER_MINUTE
+    ) -> AnnouncementSummary:
+        """Begin to send a text to chats, in their order; a chat that is named twice gets it once.
+
+        Raises `InvalidAnnouncement` and `OSError`; then nothing is sent.
+        """
+        if not 0 < len(text.strip()) <= TEXT_LENGTH:
+            raise InvalidAnnouncement(
+                f"the text has {len(text)} characters: expected 1 to {TEXT_LENGTH}"
+            )
+        if not 0 < len(chats) <= MOST_CHATS:
+            raise InvalidAnnouncement(f"{len(chats)} chats: expected 1 to {MOST_CHATS}")
+        if not 0 < per_minute <= FASTEST_PER_MINUTE:
+            raise InvalidAnnouncement(
+                f"{per_minute:g} chats in a minute: expected at most {FASTEST_PER_MINUTE:g}"
+            )
+        begun = _Announcement(
+            announcement_id=f"{int(self._clock()):012d}-{secrets.token_hex(4)}",
+            text=text,
+            created=self._clock(),
+            per_minute=per_minute,
+            chats={key: AnnouncedChat(chat_key=key) for key in chats},
+        )
+        await self._write(begun, begun.head())
+        self._known[begun.announcement_id] = begun
+        self._run(begun)
+        return begun.summary()
+
+    def listed(self) -> list[AnnouncementSummary]:
+        """Return all announcements, newest first."""
+        newest = sorted(self._known.values(), key=lambda each: each.announcement_id, reverse=True)
+        return [each.summary() for each in newest]
+
+    def one(self, announcement_id: str) -> tuple[AnnouncementSummary, tuple[AnnouncedChat, ...]]:
+        """Return an announcement with its chats. Raises `CannotDo` if there is none."""
+        found = self._found(announcement_id)
+        return found.summary(), tuple(found.chats.values())
+
+    async def cancel(self, announcement_id: str) -> AnnouncementSummary:
+        """Stop an announcement after the message that is being sent now. Waits for it, for at most
+        5 s. Raises `CannotDo` if it does not run, and `OSError`."""
+        found = self._found(announcement_id)
+        if found.state not in (AnnouncementState.RUNNING, AnnouncementState.INTERRUPTED):
+            raise CannotDo(f"this announcement is {found.state} already")
+        found.state = AnnouncementState.CANCELLED
+        found.stop.set()
+        if found.ended is not None:
+            with anyio.move_on_after(5):
+                await found.ended.wait()
+        await self._write(found, {"state": found.state})
+        return found.summary()
+
+    async def resume(self, announcement_id: str) -> AnnouncementSummary:
+        """Continue an announcement that was cancelled or interrupted, with the chats that were not
+        tried. Raises `CannotDo` if there are none or it runs, and `OSError`."""
+        found = self._found(announcement_id)
+        if found.state is AnnouncementState.RUNNING or not found.summary().waiting:
+            raise CannotDo(f"this announcement is {found.state}: nothing is left to send")
+        await self._write(found, {"state": AnnouncementState.INTERRUPTED})
+        self._run(found)
+        return found.summary()
+
+    async def forget(self, chats: Collection[ChatKey]) -> int:
+        """Delete chats from all announcements, because a person is erased. Returns how many entries
+        were deleted. Raises `OSError`."""
+        gone = 0
+        for each in self._known.values():
+            theirs = set(chats) & each.chats.keys()
+            for key in theirs:
+                del each.chats[key]
+            if theirs:
+                await anyio.to_thread.run_sync(self._rewrite, each)
+            gone += len(theirs)
+        return gone
+
+    def _run(self, announcement: _Announcement) -> None:
+        announcement.state = AnnouncementState.RUNNING
+        announcement.stop, announcement.ended = anyio.Event(), anyio.Event()
+        self._tasks.start_soon(self._send_all, announcement, announcement.stop, announcement.ended)
+
+    async def _send_all(
+        self, announcement: _Announcement, stop: anyio.Event, ended: anyio.Event
+    ) -> None:
+        todo = [key for key, each in announcement.chats.items() if each.state is None]
+        try:
+            for number, key in enumerate(todo):
+                if number:
+                    with anyio.move_on_after(60 / announcement.per_minute):
+                        await stop.wait()
+                if stop.is_set():
+                    return
+                if key in announcement.chats:  # the person may be erased meanwhile
+                    await self._send_one(announcement, key)
+            if not stop.is_set():
+                announcement.state = AnnouncementState.DONE
+                await self._write(announcement, {"state": announcement.state})
+        except OSError as error:
+            logger.error("an announcement stops, its progress cannot be stored: {}", error)
+            announcement.state = AnnouncementState.INTERRUPTED
+        finally:
+            ended.set()
+
+    async def _send_one(self, announcement: _Announcement, key: ChatKey) -> None:
+        # Stored before the message is sent, so that no chat gets it twice after a crash.
+        await self._note(announcement, key, DeliveryState.SENDING)
+        try:
+            receipts = await self._send(key, (Text(announcement.text),))
+        except NekroError as error:
+            await self._note(announcement, key, DeliveryState.REJECTED, str(error))
+            return
+        none = Receipt(state=DeliveryState.DROPPED, reason="nothing was sent")
+        gravest = min(receipts, key=lambda each: _GRAVEST.index(each.state), default=none)
+        await self._note(announcement, key, gravest.state, gravest.reason)
+
+    async def _note(
+        self, announcement: _Announcement, key: ChatKey, state: DeliveryState, reason: str = ""
+    ) -> None:
+        if key not in announcement.chats:
+            return  # the person was erased meanwhile
+        now = self._clock()
+        announcement.chats[key] = AnnouncedChat(
+            chat_key=key, state=state, reason=reason[:500], time=now
+        )
+        line = {"chat": str(key), "state": state, "reason": reason[:500], "time": now}
+        await self._write(announcement, line)
+
+    def _found(self, announcement_id: str) -> _Announcement:
+        found = self._known.get(announcement_id)
+        if found is None:
+            raise CannotDo(f"there is no announcement {announcement_id!r}")
+        return found
+
+    async def _write(self, announcement: _Announcement, line: Mapping[str, Any]) -> None:
+        await anyio.to_thread.run_sync(self._append, announcement.announcement_id, line)
+
+    def _append(self, name: str, line: Mapping[str, Any]) -> None:
+        path = self._folder / f"{name}.jsonl"
+        if not path.exists():
+            write_whole(path, b"")  # with the mode 600
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _rewrite(self, announcement: _Announcement) -> None:
+        lines: list[Mapping[str, Any]] = [announcement.head()]
+        lines += [
+            {"chat": str(key), "state": each.state, "reason": each.reason, "time": each.time}
+            for key, each in announcement.chats.items()
+            if each.state is not None
+        ]
+        lines.append({"state": announcement.state})
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        write_whole(self._folder / f"{announcement.announcement_id}.jsonl", text.encode())
+
+
+def _read_all(folder: Path) -> dict[str, _Announcement]:
+    """Read the newest files, and delete the others. A file that cannot be read is left alone."""
+    found: dict[str, _Announcement] = {}
+    for number, path in enumerate(sorted(folder.glob("*.jsonl"), reverse=True)):
+        if number >= MOST_KEPT:
+            path.unlink(missing_ok=True)
+            continue
+        try:
+            each = _read(path)
+        except (OSError, ValueError, LookupError, TypeError, ChatKeyError) as error:
+            logger.error("{} cannot be read: {!r}", path, error)
+        else:
+            found[each.announcement_id] = each
+    return found
+
+
+def _read(path: Path) -> _Announcement:
+    head, *lines = path.read_text("utf-8").splitlines()
+    written = json.loads(head)
+    keys = [ChatKey.parse(each) for each in written["chats"]]
+    announcement = _Announcement(
+        announcement_id=path.stem,
+        text=str(written["text"]),
+        created=float(written["created"]),
+        per_minute=float(written["per_minute"]),
+        chats={key: AnnouncedChat(chat_key=key) for key in keys},
+    )
+    for line in lines:
+        try:
+            change = json.loads(line)
+        except ValueError:
+            break  # the last line, cut off by a crash
+        if "chat" not in change:
+            announcement.state = AnnouncementState(change["state"])
+            continue
+        key, state = ChatKey.parse(change["chat"]), DeliveryState(change["state"])
+        reason = change["reason"]
+        if state is DeliveryState.SENDING:  # if no line follows for this chat, this one counts
+            state = DeliveryState.UNKNOWN
+            reason = (
+                "the bot ended while it was sent; the undelivered messages show what came of it"
+            )
+        if key in announcement.chats:
+            announcement.chats[key] = AnnouncedChat(
+                chat_key=key, state=state, reason=reason, time=change["time"]
+            )
+    if announcement.state is AnnouncementState.RUNNING:
+        announcement.state = AnnouncementState.INTERRUPTED
+    return announcement

@@ -1,0 +1,148 @@
+"""An operator's message to several chats: progress, cancelling, restarts, and erased people."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segments, plain_text
+from nekro_core.delivery.errors import CannotDo, NothingToSend
+from nekro_core.delivery.outbound.announcements import (
+    MOST_CHATS,
+    Announcements,
+    AnnouncementState,
+    AnnouncementSummary,
+    InvalidAnnouncement,
+)
+
+CHATS = [ChatKey.parse(f"onebot_v11-group_{number}") for number in range(1, 6)]
+FAST = 600.0
+
+
+class Platform:
+    """Receives messages, and answers them as a test wants."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[ChatKey, str]] = []
+        self.answers: dict[ChatKey, Receipt | Exception] = {}
+        self.hangs: set[ChatKey] = set()
+
+    async def send(self, chat_key: ChatKey, segments: Segments) -> tuple[Receipt, ...]:
+        if chat_key in self.hangs:
+            await anyio.sleep_forever()
+        self.got.append((chat_key, plain_text(segments)))
+        answer = self.answers.get(chat_key, Receipt(state=DeliveryState.SENT, message_id="1"))
+        if isinstance(answer, Exception):
+            raise answer
+        return (answer,)
+
+
+@asynccontextmanager
+async def opened(folder: Path, platform: Platform) -> AsyncIterator[Announcements]:
+    async with Announcements(folder / "announcements", platform.send) as announcements:
+        yield announcements
+
+
+async def until(announcements: Announcements, state: AnnouncementState) -> AnnouncementSummary:
+    with anyio.fail_after(20):
+        while announcements.listed()[0].state is not state:
+            await anyio.sleep(0.01)
+    return announcements.listed()[0]
+
+
+async def test_every_chat_gets_the_text_once_and_what_came_of_it_is_remembered(
+    tmp_path: Path,
+) -> None:
+    platform = Platform()
+    refused = Receipt(state=DeliveryState.REJECTED, reason="muted")
+    platform.answers |= {CHATS[1]: refused, CHATS[2]: NothingToSend("no such chat")}
+    async with opened(tmp_path, platform) as announcements:
+        begun = await announcements.start("closed today", [*CHATS[:3], CHATS[0]], per_minute=FAST)
+        assert (begun.state, begun.chats, begun.waiting) == (AnnouncementState.RUNNING, 3, 3)
+        done = await until(announcements, AnnouncementState.DONE)
+    assert platform.got == [(key, "closed today") for key in CHATS[:3]]
+    assert done.counts == {DeliveryState.SENT: 1, DeliveryState.REJECTED: 2}
+
+    async with opened(tmp_path, platform) as again:
+        summary, chats = again.one(begun.announcement_id)
+        assert (summary.state, summary.counts) == (AnnouncementState.DONE, done.counts)
+        assert [each.reason for each in chats] == ["", "muted", "no such chat"]
+        with pytest.raises(CannotDo, match="nothing is left"):
+            await again.resume(begun.announcement_id)
+    (file,) = (tmp_path / "announcements").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_go_on(
+    tmp_path: Path,
+) -> None:
+    platform = Platform()
+    async with opened(tmp_path, platform) as announcements:
+        begun = await announcements.start("hello", CHATS, per_minute=1)
+        with anyio.fail_after(20):
+            while not platform.got:
+                await anyio.sleep(0.01)
+        cancelled = await announcements.cancel(begun.announcement_id)
+        assert (cancelled.state, cancelled.waiting) == (AnnouncementState.CANCELLED, 4)
+        with pytest.raises(CannotDo, match="cancelled already"):
+            await announcements.cancel(begun.announcement_id)
+        await announcements.resume(begun.announcement_id)
+        with anyio.fail_after(20):
+            while len(platform.got) < 2:
+                await anyio.sleep(0.01)
+    assert [key for key, _ in platform.got] == CHATS[:2]
+
+
+async def test_after_a_crash_no_chat_gets_it_twice(tmp_path: Path) -> None:
+    platform = Platform()
+    platform.hangs.add(CHATS[1])
+    async with opened(tmp_path, platform) as announcements:
+        begun = await announcements.start("hello", CHATS[:3], per_minute=FAST)
+        with anyio.fail_after(20):
+            while announcements.listed()[0].waiting != 1:
+                await anyio.sleep(0.01)
+    (file,) = (tmp_path / "announcements").iterdir()
+    file.write_text(file.read_text() + '{"chat": "onebot_v11-gro')
+
+    platform.hangs.clear()
+    async with opened(tmp_path, platform) as again:
+        summary, chats = again.one(begun.announcement_id)
+        assert summary.state is AnnouncementState.INTERRUPTED
+        assert [each.state for each in chats] == [DeliveryState.SENT, DeliveryState.UNKNOWN, None]
+        await again.resume(begun.announcement_id)
+        await until(again, AnnouncementState.DONE)
+    assert [key for key, _ in platform.got] == [CHATS[0], CHATS[2]]
+
+
+async def test_an_erased_person_is_taken_out_of_announcements(tmp_path: Path) -> None:
+    platform, lin = Platform(), ChatKey.parse("web-private_lin")
+    async with opened(tmp_path, platform) as announcements:
+        await announcements.start("hello", [CHATS[0], lin], per_minute=FAST)
+        await until(announcements, AnnouncementState.DONE)
+        assert await announcements.forget([lin]) == 1
+        assert announcements.listed()[0].chats == 1
+    (file,) = (tmp_path / "announcements").iterdir()
+    assert "lin" not in file.read_text()
+    async with opened(tmp_path, platform) as again:
+        assert again.listed()[0].state is AnnouncementState.DONE
+
+
+async def test_impossible_announcements_are_refused_before_anything_is_sent(
+    tmp_path: Path,
+) -> None:
+    platform = Platform()
+    async with opened(tmp_path, platform) as announcements:
+        for text, chats, per_minute in (
+            ("  ", CHATS, FAST),
+            ("x" * 4001, CHATS, FAST),
+            ("x", [], FAST),
+            ("x", CHATS * (MOST_CHATS // 5 + 1), FAST),
+            ("x", CHATS, 0.0),
+            ("x", CHATS, 10_000.0),
+        ):
+            with pytest.raises(InvalidAnnouncement, match="expected"):
+                await announcements.start(text, chats, per_minute=per_minute)
+        assert announcements.listed() == []
+    assert platform.got == []
