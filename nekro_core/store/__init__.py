@@ -3,6 +3,7 @@ kind of row."""
 
 from nekro_core.store.audit import AuditRow
 from nekro_core.store.database import SqlStatement
+from nekro_core.store.decisions import DecisionReason, MessageDecision
 from nekro_core.store.errors import (
     DatabaseInUse,
     DatabaseTooNew,
@@ -40,8 +41,10 @@ __all__ = [
     "DataFolderLock",
     "DatabaseInUse",
     "DatabaseTooNew",
+    "DecisionReason",
     "DeliveryRow",
     "LoggedTurn",
+    "MessageDecision",
     "MigrationFailed",
     "ModelUse",
     "Person",

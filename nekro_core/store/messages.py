@@ -17,6 +17,7 @@ from nekro_core.chat import (
     encode_segments,
 )
 from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
+from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
 from nekro_core.store.models import MAX_ID
 
 INSERT = InsertStatement(
@@ -189,10 +190,11 @@ class MessageRepository:
         )
         return record_of(rows[0]) if rows else None
 
-    async def mark_answered_elsewhere(self, seq: int) -> None:
+    async def mark_answered_elsewhere(self, seq: int, decision: MessageDecision) -> None:
         """Mark a record as taken by a plugin, so that a restart does not offer it again."""
         await self._database.write(
-            SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq))
+            SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq)),
+            decided_statement(decision, (seq,)),
         )
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
@@ -202,10 +204,13 @@ class MessageRepository:
             return None
         ((*rows,),) = await self._database.write(
             SqlStatement(
-                "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id IN (?, ?) "
+                "UPDATE messages SET recalled = ?, "
+                "decision = CASE WHEN decision = '' THEN ? ELSE decision END "
+                "WHERE instance = ? AND unique_id IN (?, ?) "
                 f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
                 (
                     True,
+                    DecisionReason.RECALLED.value,
                     chat_key.instance,
                     unique_id_of(message_id),
                     unique_id_in(chat_key, message_id),
@@ -252,7 +257,8 @@ class MessageRepository:
 
     async def hide(self, record: Record) -> None:
         """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
-        content stays in the store."""
+        content stays in the store. The record's decision tells it from one that its author
+        recalled."""
         await self._database.write(
             SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
             committed=lambda _: self.changed(record.chat_key),

@@ -75,7 +75,8 @@ class MessageTable(Model):
     """One line of a chat's history.
 
     Duplicates have the same ``unique_id``: the platform's message id, or a digest for a notice. It
-    is null for lines that did not come from a platform.
+    is null for lines that did not come from a platform. ``decision``, ``decision_detail`` and
+    ``turn_id`` say why the bot answered it, or why not (`nekro_core.store.decisions`).
     """
 
     seq = fields.BigIntField(primary_key=True)
@@ -95,6 +96,9 @@ class MessageTable(Model):
     run_id = fields.CharField(max_length=64)
     state = fields.CharField(max_length=16)
     answered_elsewhere = fields.BooleanField(default=False, db_default=False)
+    decision = fields.CharField(max_length=32, default="", db_default="")
+    decision_detail = fields.TextField(default="", db_default="")
+    turn_id = fields.BigIntField(default=0, db_default=0)
 
     class Meta:
         table = "messages"

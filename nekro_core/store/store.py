@@ -11,6 +11,7 @@ from anyio.abc import TaskStatus
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
 from nekro_core.store.database import Database
+from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
 from nekro_core.store.messages import MessageRepository
@@ -45,6 +46,7 @@ class Store:
         clock: Callable[[], float],
     ) -> None:
         self.messages = MessageRepository(database, last_seq=last_seq)
+        self.decisions = DecisionRepository(database)
         self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
         self.chats = ChatRepository(database, names=chat_names, clock=clock)
         self.users = UserRepository(database, clock=clock)
