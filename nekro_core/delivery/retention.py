@@ -9,6 +9,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.store import RetentionSettings, Store, StoreError
+from nekro_core.store.statistic_rows import HOURS_KEPT_S
 from nekro_core.system.background_tasks import background_tasks
 
 DAY_S = 86_400.0
@@ -83,6 +84,7 @@ class RetentionLoop:
         await self._all_of(old.loose_runs, now, keep.turns_days)
         await self._all_of(old.deliveries, now, keep.turns_days)
         await self._all_of(old.uses, now, keep.uses_days)
+        await self._all_of(old.statistics, now, HOURS_KEPT_S / DAY_S)
         if gone := await self._media.tidy(now):
             logger.info("{} old media were deleted", gone)
 

@@ -15,9 +15,12 @@ from nekro_core.store.errors import (
     UniqueConflict,
     ValueTooLarge,
 )
+from nekro_core.store.histogram import LatencySummary
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
 from nekro_core.store.person import Person
 from nekro_core.store.settings import RetentionSettings, StoreSettings
+from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period
+from nekro_core.store.statistics import LatencyRow, StatisticsRow
 from nekro_core.store.store import Store
 from nekro_core.store.traces import PersonTraces
 from nekro_core.store.values import (
@@ -43,14 +46,20 @@ __all__ = [
     "DatabaseTooNew",
     "DecisionReason",
     "DeliveryRow",
+    "Dimension",
+    "LatencyMeasure",
+    "LatencyRow",
+    "LatencySummary",
     "LoggedTurn",
     "MessageDecision",
     "MigrationFailed",
     "ModelUse",
+    "Period",
     "Person",
     "PersonTraces",
     "RetentionSettings",
     "SqlStatement",
+    "StatisticsRow",
     "Step",
     "Store",
     "StoreError",

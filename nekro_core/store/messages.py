@@ -60,6 +60,11 @@ class MessageRepository:
         self._claimed = last_seq
         self._changes: Counter[ChatKey] = Counter()
 
+    @property
+    def last_seq(self) -> int:
+        """The highest number that a record has, or will have when its write is committed."""
+        return self._last_seq
+
     def changes(self, chat_key: ChatKey) -> int:
         """Return how many writes to a chat's history were committed since the process started. Call
         this before a read: while the number is the same, the result of the read is still current.

@@ -24,6 +24,8 @@ from nekro_core.store.queries import ConditionQueries
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.settings import StoreSettings
+from nekro_core.store.statistics import StatisticsRepository
+from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turns import TurnRepository
@@ -61,8 +63,14 @@ class Store:
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
         self.retention = RowRetention(database)
+        self.statistics = StatisticsRepository(database, clock)
+        self.statistics_counter = StatisticsCounter(database, self.messages, clock)
         self.erasing = PersonEraser(
-            database, messages=self.messages, chats=self.chats, users=self.users
+            database,
+            messages=self.messages,
+            chats=self.chats,
+            users=self.users,
+            pause=self.statistics_counter.pause,
         )
 
     @classmethod
