@@ -9,7 +9,6 @@ import anyio
 from loguru import logger
 
 from nekro_core.store import RetentionSettings, Store, StoreError
-from nekro_core.store.statistic_rows import HOURS_KEPT_S
 from nekro_core.system.background_tasks import background_tasks
 
 DAY_S = 86_400.0
@@ -84,7 +83,7 @@ class RetentionLoop:
         await self._all_of(old.loose_runs, now, keep.turns_days)
         await self._all_of(old.deliveries, now, keep.turns_days)
         await self._all_of(old.uses, now, keep.uses_days)
-        await self._all_of(old.statistics, now, HOURS_KEPT_S / DAY_S)
+        await self._take_all(partial(old.statistics, before=now))
         if gone := await self._media.tidy(now):
             logger.info("{} old media were deleted", gone)
 
@@ -97,7 +96,9 @@ class RetentionLoop:
     async def _all_of(self, take: RetentionStep, now: float, days: float) -> None:
         if not days:
             return
-        further = partial(take, before=now - days * DAY_S)
+        await self._take_all(partial(take, before=now - days * DAY_S))
+
+    async def _take_all(self, further: Callable[..., Awaitable[int]]) -> None:
         at = await further()
         while at:
             await anyio.sleep(_PAUSE_S)

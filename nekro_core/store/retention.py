@@ -5,7 +5,7 @@ milliseconds at most. SQLite reuses the space of deleted rows; the file does not
 """
 
 from nekro_core.store.database import Database, SqlStatement, Value
-from nekro_core.store.statistic_rows import Dimension, Period
+from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 
 SLICE = 200
 """Number of rows deleted by one write. Such a write takes 2 to 5 ms on a small machine."""
@@ -106,18 +106,16 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
     async def statistics(self, *, before: float, after: int = 0) -> int:
-        """Delete the rows of single hours that began earlier than ``before``, except those of the
-        whole bot. The rows of days and months stay."""
-        for table in ("statistics", "latencies"):
-            for dimension in Dimension:
-                if dimension is Dimension.ALL:
-                    continue
+        """Delete the rows of hours and days that are older than `KEPT_S` says. ``before`` is the
+        present time. The rows of months stay."""
+        for (period, dimension), kept in KEPT_S.items():
+            for table in ("statistics", "latencies"):
                 rows = await self._database.read(
                     f"SELECT id FROM {table} WHERE period = ? AND dimension = ? AND start < ? "
                     "LIMIT ?",
-                    Period.HOUR.value,
+                    period.value,
                     dimension.value,
-                    int(before),
+                    int(before - kept - DAY_S),
                     SLICE,
                 )
                 if old := [row["id"] for row in rows]:

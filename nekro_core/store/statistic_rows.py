@@ -1,19 +1,17 @@
 """Adds counts to the rows of the statistics."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from nekro_core.store.database import SqlStatement, Value
 from nekro_core.store.histogram import bucket_of
 
 HOUR_S = 3600
 DAY_S = 86_400
-HOURS_KEPT_S = 92 * DAY_S
-"""How long the rows of single hours stay, except those of the whole bot. The rows of days and
-months stay."""
 _ROWS = 100
 """Maximum number of rows in one statement."""
 
@@ -50,13 +48,13 @@ class LatencyMeasure(StrEnum):
     """What a latency measures."""
 
     FIRST_WORDS = "first_words"
-    """From the beginning of a turn to its first message for the platform."""
+    """From the beginning of a turn to its first message for the platform; of the whole bot."""
     TURN = "turn"
-    """A whole turn."""
+    """A whole turn; of the whole bot."""
     REQUEST = "request"
-    """One reply of a model."""
+    """One reply of a model; of the whole bot and of each model."""
     CALL = "call"
-    """One call of a tool."""
+    """One call of a tool; of the whole bot and of each tool."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +77,27 @@ class Sums:
         """Add another row."""
         for name in SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+KEPT_S: Mapping[tuple[Period, Dimension], float] = MappingProxyType(
+    {
+        (Period.HOUR, Dimension.CHAT): 31 * DAY_S,
+        (Period.HOUR, Dimension.PERSON): 0.0,
+        (Period.HOUR, Dimension.MODEL): 92 * DAY_S,
+        (Period.HOUR, Dimension.PLUGIN): 92 * DAY_S,
+        (Period.HOUR, Dimension.TOOL): 92 * DAY_S,
+        (Period.DAY, Dimension.CHAT): 400 * DAY_S,
+        (Period.DAY, Dimension.PERSON): 92 * DAY_S,
+    }
+)
+"""How long rows are kept; rows that are not named here stay for ever. Without these limits the
+statistics of a million messages would take more space than the messages."""
+
+
+def is_kept(period: Period, dimension: Dimension, age_s: float) -> bool:
+    """Return whether there is a row for a period of this age."""
+    kept = KEPT_S.get((period, dimension))
+    return kept is None or age_s < kept
 
 
 SUMMED = tuple(each.name for each in fields(Sums))
@@ -104,7 +123,7 @@ def period_start(period: Period, at: float) -> int:
 
 @dataclass(slots=True)
 class Increments:
-    """Counts that are to be added to the rows. ``now`` decides which hours are too old to get a
+    """Counts that are to be added to the rows. ``now`` decides which periods are too old to get a
     row of their own."""
 
     now: float
@@ -116,8 +135,8 @@ class Increments:
         for period in Period:
             start = period_start(period, at)
             self._sums[period, Dimension.ALL, "", "", start].add(sums)
-            if self._keeps(period, at):
-                for dimension, name in subjects:
+            for dimension, name in subjects:
+                if is_kept(period, dimension, self.now - at):
                     self._sums[period, dimension, name, "", start].add(sums)
 
     def count_member(self, chat_key: str, user_id: str, sums: Sums) -> None:
@@ -132,12 +151,9 @@ class Increments:
         for period in (Period.HOUR, Period.DAY, Period.MONTH):
             start = period_start(period, at)
             self._latencies[period, Dimension.ALL, "", measure, start, bucket] += 1
-            if self._keeps(period, at):
-                for dimension, name in subjects:
+            for dimension, name in subjects:
+                if is_kept(period, dimension, self.now - at):
                     self._latencies[period, dimension, name, measure, start, bucket] += 1
-
-    def _keeps(self, period: Period, at: float) -> bool:
-        return period is not Period.HOUR or at >= self.now - HOURS_KEPT_S
 
     def statements(self) -> Iterator[SqlStatement]:
         """Return the statements that add everything to the rows."""

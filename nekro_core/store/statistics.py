@@ -15,11 +15,13 @@ from itertools import pairwise
 from nekro_core.store.database import Database, Row, Value
 from nekro_core.store.histogram import LatencySummary, summary_of
 from nekro_core.store.statistic_rows import (
-    HOURS_KEPT_S,
+    DAY_S,
+    HOUR_S,
     SUMMED,
     Dimension,
     LatencyMeasure,
     Period,
+    is_kept,
     period_start,
 )
 
@@ -103,10 +105,11 @@ class StatisticsRepository:
             dimension: Which rows.
             name: Whose rows; see `Dimension`.
             timezone: The time zone of the days. Months are those of UTC, and so are days for which
-                the rows of single hours are no longer kept (`HOURS_KEPT_S`).
+                there are no rows of single hours (`KEPT_S`).
         """
         finer = period
-        if period is Period.DAY and timezone is not UTC and self._has_hours(since, dimension):
+        hours = self._finest(since, dimension) is Period.HOUR
+        if period is Period.DAY and timezone is not UTC and hours:
             finer = Period.HOUR
             since = _day_start(since, timezone)
         rows = await self._database.read(
@@ -134,8 +137,8 @@ class StatisticsRepository:
         dimension: Dimension = Dimension.ALL,
         name: str = "",
     ) -> StatisticsRow:
-        """Get the sums of a span. It begins and ends with a whole hour; where the rows of single
-        hours are no longer kept, with a whole day of UTC."""
+        """Get the sums of a span. It begins and ends with a whole hour; where there are no rows of
+        single hours any more, with a whole day or month of UTC."""
         sql, values = self._cover(since, until, dimension, "AND name = ?", (name,), SUMMED)
         rows = await self._database.read(f"SELECT {_SUMS} FROM ({sql}) AS parts", *values)
         return _row(rows[0], start=0, name=name)
@@ -226,8 +229,11 @@ class StatisticsRepository:
             LatencyRow(start=start, latency=summary_of(found[start])) for start in sorted(found)
         ]
 
-    def _has_hours(self, since: float, dimension: Dimension) -> bool:
-        return dimension is Dimension.ALL or since >= self._clock() - HOURS_KEPT_S
+    def _finest(self, since: float, dimension: Dimension) -> Period:
+        """Return the shortest period for which there are rows since this time."""
+        age = self._clock() - since
+        kept = (each for each in Period if is_kept(each, dimension, age))
+        return next(kept, Period.MONTH)
 
     def _cover(
         self,
@@ -241,7 +247,7 @@ class StatisticsRepository:
         table: str = "statistics",
     ) -> tuple[str, list[Value]]:
         """Return the SELECT of the fewest rows that together make up a span."""
-        parts = [*spans(since, until, hours=self._has_hours(since, dimension))]
+        parts = [*spans(since, until, finest=self._finest(since, dimension))]
         one = (
             f"SELECT {', '.join(columns)} FROM {table} WHERE period = ? AND dimension = ? "
             f"{condition} AND start >= ? AND start < ?"
@@ -252,10 +258,9 @@ class StatisticsRepository:
         return " UNION ALL ".join([one] * len(parts)), bound
 
 
-def spans(since: float, until: float, *, hours: bool) -> Iterator[tuple[Period, int, int]]:
+def spans(since: float, until: float, *, finest: Period) -> Iterator[tuple[Period, int, int]]:
     """Cut a span into months, days and hours. Each part is a period with the begin of its first
     row and the end of its last one. The first and last row may reach beyond the span."""
-    finest = Period.HOUR if hours else Period.DAY
     begin, end = period_start(finest, since), _round_up(finest, until)
     inner = [begin, _round_up(Period.DAY, begin), _round_up(Period.MONTH, begin)]
     outer = [period_start(Period.MONTH, end), period_start(Period.DAY, end), end]
@@ -282,11 +287,11 @@ def _round_up(period: Period, at: float) -> int:
         return start
     match period:
         case Period.HOUR:
-            return start + 3_600
+            return start + HOUR_S
         case Period.DAY:
-            return start + 86_400
+            return start + DAY_S
         case _:
-            return period_start(Period.MONTH, start + 32 * 86_400)
+            return period_start(Period.MONTH, start + 32 * DAY_S)
 
 
 def _day_start(at: float, timezone: tzinfo) -> float:

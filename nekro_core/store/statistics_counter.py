@@ -17,7 +17,7 @@ from nekro_core.store.errors import StoreError
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.statistic_rows import Dimension, Increments, LatencyMeasure, Subject, Sums
 
-_MESSAGES = 300
+_MESSAGES = 200
 """Number of messages in a slice. It takes about 10 ms."""
 _TURNS = 40
 _USES = 300
@@ -200,10 +200,9 @@ def _count_turn(
     sums = Sums(turns=1, errors=int(turn["stop"] not in _GOOD_STOPS))
     increments.count(started, subjects, sums)
     _count_of_member(increments, turn, sums)
-    chat = subjects[:1]
-    increments.count_latency(started, chat, LatencyMeasure.TURN, turn["ended"] - started)
+    increments.count_latency(started, (), LatencyMeasure.TURN, turn["ended"] - started)
     if first is not None:
-        increments.count_latency(started, chat, LatencyMeasure.FIRST_WORDS, first - started)
+        increments.count_latency(started, (), LatencyMeasure.FIRST_WORDS, first - started)
     steps, calls = of_turn
     for step in steps:
         _count_request(increments, step, subjects)
