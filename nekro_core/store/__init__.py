@@ -2,6 +2,7 @@
 kind of row."""
 
 from nekro_core.store.audit import AuditRow
+from nekro_core.store.chat_list import ChatMember, ChatsPage, ChatSummary, HistoryLine
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.decisions import DecisionReason, MessageDecision
 from nekro_core.store.errors import (
@@ -17,6 +18,7 @@ from nekro_core.store.errors import (
 )
 from nekro_core.store.histogram import LatencySummary
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
+from nekro_core.store.message_search import FoundMessages
 from nekro_core.store.person import Person
 from nekro_core.store.settings import RetentionSettings, StoreSettings
 from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period
@@ -40,6 +42,9 @@ from nekro_core.store.values import (
 __all__ = [
     "Account",
     "AuditRow",
+    "ChatMember",
+    "ChatSummary",
+    "ChatsPage",
     "DataFolderInUse",
     "DataFolderLock",
     "DatabaseInUse",
@@ -47,6 +52,8 @@ __all__ = [
     "DecisionReason",
     "DeliveryRow",
     "Dimension",
+    "FoundMessages",
+    "HistoryLine",
     "LatencyMeasure",
     "LatencyRow",
     "LatencySummary",

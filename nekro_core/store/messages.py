@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 
 from nekro_core.chat import (
@@ -59,6 +59,9 @@ class MessageRepository:
         self._last_seq = last_seq
         self._claimed = last_seq
         self._changes: Counter[ChatKey] = Counter()
+        self._newest: dict[ChatKey, int] = {}
+        self._newest_read = False
+        self._shrunk: set[ChatKey] = set()
 
     @property
     def last_seq(self) -> int:
@@ -71,9 +74,38 @@ class MessageRepository:
         """
         return self._changes[chat_key]
 
-    def changed(self, chat_key: ChatKey) -> None:
-        """Count a change of the history. Every writer must call this after its commit."""
+    def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
+        """Count a change of the history. Every writer must call this after its commit.
+
+        Args:
+            chat_key: The chat.
+            added: The number of a record that was added.
+            shrunk: Whether the newest record may have been deleted.
+        """
         self._changes[chat_key] += 1
+        if added > self._newest.get(chat_key, 0):
+            self._newest[chat_key] = added
+        if shrunk:
+            self._shrunk.add(chat_key)
+
+    async def newest_seqs(self) -> Mapping[ChatKey, int]:
+        """Get the number of the newest record of each chat that has records. The database is read
+        only once; then the numbers are in memory, and a list of all chats costs no query."""
+        newest = "SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key"
+        if not self._newest_read:
+            rows = await self._database.read(f"SELECT chat_key, ({newest}) AS newest FROM chats c")
+            for row in rows:
+                key = _key_of(row["chat_key"])
+                # A record may have been added while the rows were read.
+                self._newest[key] = max(row["newest"] or 0, self._newest.get(key, 0))
+            self._newest_read = True
+        while self._shrunk:
+            key = self._shrunk.pop()
+            rows = await self._database.read(
+                f"SELECT ({newest}) AS newest FROM chats c WHERE chat_key = ?", str(key)
+            )
+            self._newest[key] = (rows[0]["newest"] or 0) if rows else 0
+        return self._newest
 
     def reserve(self) -> int:
         """Return the next sequence number. No number is returned twice, even if it is never
@@ -106,7 +138,7 @@ class MessageRepository:
         """
 
         def committed(results: list[Rows]) -> None:
-            self.changed(record.chat_key)
+            self.changed(record.chat_key, added=record.seq if results[-1] else 0)
             if stored is not None and results[-1]:
                 stored(record)
 

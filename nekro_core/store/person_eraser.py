@@ -90,7 +90,7 @@ class PersonEraser:
 
         def committed(_: list[Rows]) -> None:
             for chat_key in traces.chats:
-                self._messages.changed(chat_key)
+                self._messages.changed(chat_key, shrunk=True)
 
         async with self._pause:
             await self._database.write(*statements, committed=committed)

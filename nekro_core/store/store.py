@@ -10,10 +10,12 @@ from anyio.abc import TaskStatus
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
+from nekro_core.store.chat_list import ChatListRepository
 from nekro_core.store.database import Database
 from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
+from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
 from nekro_core.store.pending import WaitingRepository
@@ -65,6 +67,14 @@ class Store:
         self.retention = RowRetention(database)
         self.statistics = StatisticsRepository(database, clock)
         self.statistics_counter = StatisticsCounter(database, self.messages, clock)
+        self.chat_list = ChatListRepository(
+            database,
+            messages=self.messages,
+            chats=self.chats,
+            accounts=self.accounts,
+            clock=clock,
+        )
+        self.search = MessageSearch(database, self.messages)
         self.erasing = PersonEraser(
             database,
             messages=self.messages,
