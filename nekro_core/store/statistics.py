@@ -27,6 +27,13 @@ from nekro_core.store.statistic_rows import (
 
 _MOST = 1_000
 """Maximum number of rows of a ranking."""
+_LONG_S = 62 * DAY_S
+"""A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
+_CANDIDATES = 80
+_MOST_BATCHES = 50
+"""How many times as many names are tried at most. If the use of all time says little about the use
+in the span, the end of the ranking may be inexact."""
+_TOKENS = "prompt_tokens + completion_tokens"
 _SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)
 
 
@@ -166,14 +173,57 @@ class StatisticsRepository:
         """
         if order not in (*SUMMED, "tokens"):
             raise ValueError(f"order {order!r}: expected one of {', '.join((*SUMMED, 'tokens'))}")
-        columns = ("name", *SUMMED)
-        sql, values = self._cover(since, until, dimension, "", (), columns)
-        by = "SUM(prompt_tokens + completion_tokens)" if order == "tokens" else f"SUM({order})"
+        limit = max(1, min(limit, _MOST))
+        if until - since > _LONG_S:
+            return await self._long_ranking(dimension, since, until, order, limit)
+        measure = _TOKENS if order == "tokens" else order
+        sql, values = self._cover(since, until, dimension, "", (), ("name", f"{measure} AS ranked"))
         rows = await self._database.read(
-            f"SELECT name, {_SUMS} FROM ({sql}) AS parts GROUP BY name "
-            f"ORDER BY {by} DESC, name LIMIT ?",
+            f"SELECT name, SUM(ranked) AS ranked FROM ({sql}) AS parts GROUP BY name "
+            "ORDER BY 2 DESC, name LIMIT ?",
             *values,
-            max(1, min(limit, _MOST)),
+            limit,
+        )
+        found = await self._sums(dimension, since, until, [row["name"] for row in rows])
+        return sorted(found, key=lambda row: (-getattr(row, order), row.name))
+
+    async def _long_ranking(
+        self, dimension: Dimension, since: float, until: float, order: str, limit: int
+    ) -> list[StatisticsRow]:
+        """Rank a long span without reading all its rows. What something used of all time is at
+        least what it used in the span. So those that used most of all time are read first, until no
+        other one can be among the first."""
+        measure = _TOKENS if order == "tokens" else order
+        rows = await self._database.read(
+            f"SELECT name, {measure} AS ranked FROM statistics WHERE period = ? AND dimension = ? "
+            f"AND {measure} > 0 ORDER BY 2 DESC LIMIT ?",
+            Period.EVER.value,
+            dimension.value,
+            _CANDIDATES * _MOST_BATCHES,
+        )
+        found: list[StatisticsRow] = []
+        for at in range(0, len(rows), _CANDIDATES):
+            names = [row["name"] for row in rows[at : at + _CANDIDATES]]
+            found += await self._sums(dimension, since, until, names)
+            found.sort(key=lambda row: (-getattr(row, order), row.name))
+            del found[limit:]
+            further = rows[at + _CANDIDATES]["ranked"] if at + _CANDIDATES < len(rows) else 0
+            if len(found) == limit and getattr(found[-1], order) >= further:
+                break
+        return found
+
+    async def _sums(
+        self, dimension: Dimension, since: float, until: float, names: list[str]
+    ) -> list[StatisticsRow]:
+        """Get the sums of a span for these names. Names without rows are left out."""
+        if not names:
+            return []
+        condition = f"AND member = '' AND name IN ({', '.join('?' * len(names))})"
+        sql, values = self._cover(
+            since, until, dimension, condition, tuple(names), ("name", *SUMMED)
+        )
+        rows = await self._database.read(
+            f"SELECT name, {_SUMS} FROM ({sql}) AS parts GROUP BY name", *values
         )
         return [_row(row, start=0, name=row["name"]) for row in rows]
 

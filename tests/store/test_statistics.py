@@ -282,6 +282,25 @@ async def test_an_erased_person_leaves_the_names_and_not_the_sums(
     assert not [row for row in rows if "10001" in row["name"] or row["member"] == "10001"]
 
 
+async def test_the_ranking_of_a_long_span_is_that_of_its_months(store: Store, clock: Clock) -> None:
+    """Whoever wrote most of all time is tried first, and is last if that was before the span."""
+    for number in range(230):
+        key = ChatKey.parse(f"onebot_v11-group_{number}")
+        for _ in range(1 + number % 3):
+            await say(store, time=NOW - 100 * DAY, key=key)
+        for _ in range(3 - number % 3):
+            await say(store, time=NOW - 800 * DAY, key=key)
+    winner = ChatKey.parse("onebot_v11-group_777")
+    for number in range(4):
+        await say(store, time=NOW - (number % 2 + 1) * 40 * DAY, key=winner)
+    await count(store, clock)
+    found = await store.statistics.ranking(
+        Dimension.CHAT, since=NOW - 365 * DAY, until=NOW, order="messages", limit=60
+    )
+    assert found[0].name == str(winner)
+    assert [row.messages for row in found] == [4, *[3] * 59]
+
+
 async def test_a_ranking_by_something_else_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="'; DROP TABLE turns'"):
         await store.statistics.ranking(Dimension.CHAT, since=0, until=1, order="; DROP TABLE turns")
