@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
@@ -13,10 +14,12 @@ from nekro_core.app.settings import Settings
 from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.chats import Chats
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.system.background_tasks import background_tasks
@@ -28,6 +31,7 @@ async def open_operator(
     *,
     message_io: MessageIO,
     extensions: Extensions,
+    runtime: AgentRuntime,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -40,6 +44,14 @@ async def open_operator(
         operator = Operator(
             jobs=Jobs(audit, tasks, wall),
             audit=Audit(audit, perform),
+            chats=Chats(
+                audit,
+                store=message_io.store,
+                policies=runtime.services.policies,
+                sessions=runtime.sessions,
+                outbox=message_io.outbox,
+            ),
+            statistics=Statistics(audit, message_io.store),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),

@@ -8,10 +8,12 @@ from nekro_core.operator.about import About
 from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.chats import Chats
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 
@@ -25,6 +27,8 @@ class Operator:
     Attributes:
         jobs: Long actions that run.
         audit: What operators did.
+        chats: The chats of all platforms.
+        statistics: What the bot did and what it cost.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
@@ -33,6 +37,8 @@ class Operator:
 
     jobs: Jobs
     audit: Audit
+    chats: Chats
+    statistics: Statistics
     undelivered: Undelivered
     timers: Timers
     health: Health

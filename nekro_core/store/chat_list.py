@@ -163,7 +163,7 @@ class ChatListRepository:
             max(1, min(limit, MAX_PAGE)),
         )
         ids = [row["member"] for row in rows]
-        names = await self._names([(chat_key.instance, each) for each in ids])
+        names = await self.names([(chat_key.instance, each) for each in ids])
         roles, day = await self._roles(chat_key), await self._used_today(chat_key)
         return [
             ChatMember(
@@ -216,7 +216,7 @@ class ChatListRepository:
             *(str(key) for _, key in found),
         )
         sums = {row["name"]: row for row in rows}
-        people = await self._names(
+        people = await self.names(
             [(key.instance, key.native_id) for _, key in found if key.kind is ChatKind.PRIVATE]
         )
         return tuple(
@@ -252,7 +252,7 @@ class ChatListRepository:
         )
         return frozenset((row["instance"], row["user_id"]) for row in rows)
 
-    async def _names(self, people: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    async def names(self, people: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Get the latest names of people, by instance and user id."""
         of_instance: defaultdict[str, list[Value]] = defaultdict(list)
         for instance, user_id in people:
