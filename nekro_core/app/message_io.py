@@ -29,6 +29,7 @@ from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
 from nekro_core.timers import TimerService
 
@@ -99,6 +100,8 @@ class MessageIO:
             )
             keep = settings.nekro_store.keep
             await stack.enter_async_context(RetentionLoop.open(store, media, keep, wall=wall))
+            tasks = await stack.enter_async_context(background_tasks())
+            tasks.start_soon(store.statistics_counter.follow, name="statistics")
             engine = open_transcriber(speech)
             if engine is not None:
                 stack.push_async_callback(engine.aclose)

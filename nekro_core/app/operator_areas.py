@@ -22,6 +22,7 @@ from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.broadcast import BroadcastArea
+from nekro_core.operator.chats import Chats
 from nekro_core.operator.health import Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
@@ -32,6 +33,7 @@ from nekro_core.operator.people import People
 from nekro_core.operator.platforms import Platforms
 from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.policy.ban_list import BanList
@@ -64,6 +66,14 @@ async def open_operator(
             jobs=Jobs(audit, tasks, wall),
             audit=Audit(audit, perform),
             people=People(audit, identity),
+            chats=Chats(
+                audit,
+                store=message_io.store,
+                policies=runtime.services.policies,
+                sessions=runtime.sessions,
+                outbox=message_io.outbox,
+            ),
+            statistics=Statistics(audit, message_io.store),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),

@@ -83,6 +83,7 @@ class RetentionLoop:
         await self._all_of(old.loose_runs, now, keep.turns_days)
         await self._all_of(old.deliveries, now, keep.turns_days)
         await self._all_of(old.uses, now, keep.uses_days)
+        await self._take_all(partial(old.statistics, before=now))
         if gone := await self._media.tidy(now):
             logger.info("{} old media were deleted", gone)
 
@@ -95,7 +96,9 @@ class RetentionLoop:
     async def _all_of(self, take: RetentionStep, now: float, days: float) -> None:
         if not days:
             return
-        further = partial(take, before=now - days * DAY_S)
+        await self._take_all(partial(take, before=now - days * DAY_S))
+
+    async def _take_all(self, further: Callable[..., Awaitable[int]]) -> None:
         at = await further()
         while at:
             await anyio.sleep(_PAUSE_S)

@@ -9,6 +9,7 @@ from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.backups import Backups
+from nekro_core.operator.chats import Chats
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
@@ -22,6 +23,7 @@ from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.platforms import Platforms
 from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 
@@ -36,6 +38,8 @@ class Operator:
         jobs: Long actions that run.
         audit: What operators did.
         people: The people who may open the console.
+        chats: The chats of all platforms.
+        statistics: What the bot did and what it cost.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
@@ -51,6 +55,8 @@ class Operator:
     jobs: Jobs
     audit: Audit
     people: People
+    chats: Chats
+    statistics: Statistics
     undelivered: Undelivered
     timers: Timers
     health: Health

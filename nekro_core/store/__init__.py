@@ -4,7 +4,9 @@ kind of row."""
 from nekro_core.store.audit import AuditRow
 from nekro_core.store.console_logins import ConsoleSession, ConsoleToken
 from nekro_core.store.console_people import ConsolePerson, PersonState
+from nekro_core.store.chat_list import ChatMember, ChatsPage, ChatSummary, HistoryLine
 from nekro_core.store.database import SqlStatement
+from nekro_core.store.decisions import DecisionReason, MessageDecision
 from nekro_core.store.errors import (
     DatabaseInUse,
     DatabaseTooNew,
@@ -16,9 +18,13 @@ from nekro_core.store.errors import (
     UniqueConflict,
     ValueTooLarge,
 )
+from nekro_core.store.histogram import LatencySummary
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
+from nekro_core.store.message_search import FoundMessages
 from nekro_core.store.person import Person
 from nekro_core.store.settings import RetentionSettings, StoreSettings
+from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period
+from nekro_core.store.statistics import LatencyRow, StatisticsRow
 from nekro_core.store.store import Store
 from nekro_core.store.traces import PersonTraces
 from nekro_core.store.values import (
@@ -41,19 +47,32 @@ __all__ = [
     "ConsolePerson",
     "ConsoleSession",
     "ConsoleToken",
+    "ChatMember",
+    "ChatSummary",
+    "ChatsPage",
     "DataFolderInUse",
     "DataFolderLock",
     "DatabaseInUse",
     "DatabaseTooNew",
+    "DecisionReason",
     "DeliveryRow",
+    "Dimension",
+    "FoundMessages",
+    "HistoryLine",
+    "LatencyMeasure",
+    "LatencyRow",
+    "LatencySummary",
     "LoggedTurn",
+    "MessageDecision",
     "MigrationFailed",
     "ModelUse",
+    "Period",
     "Person",
     "PersonState",
     "PersonTraces",
     "RetentionSettings",
     "SqlStatement",
+    "StatisticsRow",
     "Step",
     "Store",
     "StoreError",

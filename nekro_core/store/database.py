@@ -12,7 +12,10 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
+
+from loguru import logger
 
 from nekro_core.store.engine import Bound, DatabaseEngine, Row, Rows, Value
 from nekro_core.store.errors import StoreError, StoreUnavailable
@@ -70,6 +73,11 @@ class _Write:
     results: list[Rows] = field(default_factory=list)
 
 
+_LATER_S = 1.0
+"""Seconds after which statements of `Database.write_later` are committed if nothing else is."""
+Later = Callable[[], Sequence[SqlStatement]]
+
+
 class Database:
     """Reads and writes on one engine. Writes need a task that runs `keep`."""
 
@@ -79,6 +87,8 @@ class Database:
         self._batch = batch
         self._queue = queue
         self._waiting: deque[_Write] = deque()
+        self._later: dict[Later, None] = {}
+        self._later_due: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
         self._closing = False
 
@@ -132,6 +142,29 @@ class Database:
         done.add_done_callback(_mark_retrieved)
         return done
 
+    def write_later(self, take: Later) -> None:
+        """Commit statements together with the next write, or after a second if there is none.
+
+        So they need no commit of their own while the bot has something else to write. ``take`` is
+        called when the commit begins. It returns the statements, and it must not raise. To call
+        this again with the same ``take`` before the commit changes nothing. A statement that fails
+        is logged and lost.
+        """
+        self._later[take] = None
+        if self._later_due is None:
+            self._later_due = asyncio.get_running_loop().call_later(_LATER_S, self._commit_later)
+
+    def _commit_later(self) -> None:
+        """Queue the statements of `write_later`."""
+        takes, self._later = self._later, {}
+        if self._later_due is not None:
+            self._later_due.cancel()
+            self._later_due = None
+        statements = [statement for take in takes for statement in take()]
+        if statements:
+            lost = partial(logger.error, "{} late statements are not stored", len(statements))
+            self.write(*statements, failed=lost)
+
     async def keep(self) -> None:
         """Commit queued writes until `close`."""
         while self._waiting or not self._closing:
@@ -139,11 +172,15 @@ class Database:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            if self._later:
+                self._commit_later()
             taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
             await self._commit(taken)
 
     def close(self) -> None:
         """Refuse new writes. `keep` ends when all queued writes are committed."""
+        if not self._closing:
+            self._commit_later()
         self._closing = True
         self._wake.set()
 

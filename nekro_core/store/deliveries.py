@@ -55,7 +55,7 @@ class DeliveryRepository:
 
         def committed(_: list[Rows]) -> None:
             for record in records:
-                self._messages.changed(record.chat_key)
+                self._messages.changed(record.chat_key, added=record.seq)
             stored()
 
         return self._database.write(*statements, committed=committed, failed=failed)

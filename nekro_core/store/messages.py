@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 
 from nekro_core.chat import (
@@ -17,6 +17,7 @@ from nekro_core.chat import (
     encode_segments,
 )
 from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
+from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
 from nekro_core.store.models import MAX_ID
 
 INSERT = InsertStatement(
@@ -58,6 +59,14 @@ class MessageRepository:
         self._last_seq = last_seq
         self._claimed = last_seq
         self._changes: Counter[ChatKey] = Counter()
+        self._newest: dict[ChatKey, int] = {}
+        self._newest_read = False
+        self._shrunk: set[ChatKey] = set()
+
+    @property
+    def last_seq(self) -> int:
+        """The highest number that a record has, or will have when its write is committed."""
+        return self._last_seq
 
     def changes(self, chat_key: ChatKey) -> int:
         """Return how many writes to a chat's history were committed since the process started. Call
@@ -65,9 +74,38 @@ class MessageRepository:
         """
         return self._changes[chat_key]
 
-    def changed(self, chat_key: ChatKey) -> None:
-        """Count a change of the history. Every writer must call this after its commit."""
+    def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
+        """Count a change of the history. Every writer must call this after its commit.
+
+        Args:
+            chat_key: The chat.
+            added: The number of a record that was added.
+            shrunk: Whether the newest record may have been deleted.
+        """
         self._changes[chat_key] += 1
+        if added > self._newest.get(chat_key, 0):
+            self._newest[chat_key] = added
+        if shrunk:
+            self._shrunk.add(chat_key)
+
+    async def newest_seqs(self) -> Mapping[ChatKey, int]:
+        """Get the number of the newest record of each chat that has records. The database is read
+        only once; then the numbers are in memory, and a list of all chats costs no query."""
+        newest = "SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key"
+        if not self._newest_read:
+            rows = await self._database.read(f"SELECT chat_key, ({newest}) AS newest FROM chats c")
+            for row in rows:
+                key = _key_of(row["chat_key"])
+                # A record may have been added while the rows were read.
+                self._newest[key] = max(row["newest"] or 0, self._newest.get(key, 0))
+            self._newest_read = True
+        while self._shrunk:
+            key = self._shrunk.pop()
+            rows = await self._database.read(
+                f"SELECT ({newest}) AS newest FROM chats c WHERE chat_key = ?", str(key)
+            )
+            self._newest[key] = (rows[0]["newest"] or 0) if rows else 0
+        return self._newest
 
     def reserve(self) -> int:
         """Return the next sequence number. No number is returned twice, even if it is never
@@ -100,7 +138,7 @@ class MessageRepository:
         """
 
         def committed(results: list[Rows]) -> None:
-            self.changed(record.chat_key)
+            self.changed(record.chat_key, added=record.seq if results[-1] else 0)
             if stored is not None and results[-1]:
                 stored(record)
 
@@ -189,10 +227,11 @@ class MessageRepository:
         )
         return record_of(rows[0]) if rows else None
 
-    async def mark_answered_elsewhere(self, seq: int) -> None:
+    async def mark_answered_elsewhere(self, seq: int, decision: MessageDecision) -> None:
         """Mark a record as taken by a plugin, so that a restart does not offer it again."""
         await self._database.write(
-            SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq))
+            SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq)),
+            decided_statement(decision, (seq,)),
         )
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
@@ -202,10 +241,13 @@ class MessageRepository:
             return None
         ((*rows,),) = await self._database.write(
             SqlStatement(
-                "UPDATE messages SET recalled = ? WHERE instance = ? AND unique_id IN (?, ?) "
+                "UPDATE messages SET recalled = ?, "
+                "decision = CASE WHEN decision = '' THEN ? ELSE decision END "
+                "WHERE instance = ? AND unique_id IN (?, ?) "
                 f"AND chat_key = ? AND recalled = ? RETURNING {', '.join(INSERT.columns)}",
                 (
                     True,
+                    DecisionReason.RECALLED.value,
                     chat_key.instance,
                     unique_id_of(message_id),
                     unique_id_in(chat_key, message_id),
@@ -252,7 +294,8 @@ class MessageRepository:
 
     async def hide(self, record: Record) -> None:
         """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
-        content stays in the store."""
+        content stays in the store. The record's decision tells it from one that its author
+        recalled."""
         await self._database.write(
             SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
             committed=lambda _: self.changed(record.chat_key),

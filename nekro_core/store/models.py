@@ -75,7 +75,8 @@ class MessageTable(Model):
     """One line of a chat's history.
 
     Duplicates have the same ``unique_id``: the platform's message id, or a digest for a notice. It
-    is null for lines that did not come from a platform.
+    is null for lines that did not come from a platform. ``decision``, ``decision_detail`` and
+    ``turn_id`` say why the bot answered it, or why not (`nekro_core.store.decisions`).
     """
 
     seq = fields.BigIntField(primary_key=True)
@@ -95,6 +96,9 @@ class MessageTable(Model):
     run_id = fields.CharField(max_length=64)
     state = fields.CharField(max_length=16)
     answered_elsewhere = fields.BooleanField(default=False, db_default=False)
+    decision = fields.CharField(max_length=32, default="", db_default="")
+    decision_detail = fields.TextField(default="", db_default="")
+    turn_id = fields.BigIntField(default=0, db_default=0)
 
     class Meta:
         table = "messages"
@@ -107,7 +111,8 @@ class MessageTable(Model):
 
 class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
-    lets a chat have one running turn and any number of ended ones."""
+    lets a chat have one running turn and any number of ended ones. ``counted`` says whether it is
+    in the statistics."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
@@ -119,10 +124,14 @@ class TurnTable(Model):
     attempts = fields.IntField()
     started = fields.FloatField()
     ended = fields.FloatField()
+    counted = fields.BooleanField(default=False, db_default=False)
 
     class Meta:
         table = "turns"
-        indexes = (Index(fields=("chat_key", "id"), name="turns_chat_id"),)
+        indexes = (
+            Index(fields=("chat_key", "id"), name="turns_chat_id"),
+            Index(fields=("counted", "id"), name="turns_counted"),
+        )
 
 
 class StepTable(Model):
@@ -416,3 +425,62 @@ class ConsoleTokenTable(Model):
     class Meta:
         table_description = "A token of the HTTP API. Only its hash is stored."
         table = "console_tokens"
+class StatisticsTable(Model):
+    """Sums of one hour, day or month, or of all time, for example of one chat or one model
+    (`nekro_core.store.statistics`). ``start`` is 0 in the rows of all time. ``member`` is a person
+    where ``dimension`` is ``member``, and empty otherwise."""
+
+    id = fields.BigIntField(primary_key=True)
+    period = fields.CharField(max_length=8)
+    dimension = fields.CharField(max_length=8)
+    name = fields.CharField(max_length=512)
+    member = fields.CharField(max_length=MAX_ID)
+    start = fields.BigIntField()
+    messages = fields.BigIntField()
+    sent = fields.BigIntField()
+    turns = fields.BigIntField()
+    errors = fields.BigIntField()
+    requests = fields.BigIntField()
+    prompt_tokens = fields.BigIntField()
+    cached_tokens = fields.BigIntField()
+    completion_tokens = fields.BigIntField()
+    cost = fields.FloatField()
+    calls = fields.BigIntField()
+    call_errors = fields.BigIntField()
+
+    class Meta:
+        table_description = "Sums of one hour, day or month, or of all time"
+        table = "statistics"
+        unique_together = (("period", "dimension", "name", "member", "start"),)
+        indexes = (Index(fields=("period", "dimension", "start"), name="statistics_start"),)
+
+
+class LatencyTable(Model):
+    """How many latencies of one hour, day or month fell into one bucket
+    (`nekro_core.store.histogram`)."""
+
+    id = fields.BigIntField(primary_key=True)
+    period = fields.CharField(max_length=8)
+    dimension = fields.CharField(max_length=8)
+    name = fields.CharField(max_length=512)
+    measure = fields.CharField(max_length=16)
+    start = fields.BigIntField()
+    bucket = fields.IntField()
+    number = fields.BigIntField()
+
+    class Meta:
+        table_description = "How many latencies of a period fell into one bucket"
+        table = "latencies"
+        unique_together = (("period", "dimension", "name", "measure", "start", "bucket"),)
+        indexes = (Index(fields=("period", "dimension", "start"), name="latencies_start"),)
+
+
+class CountedTable(Model):
+    """Up to which row a table is in the statistics."""
+
+    name = fields.CharField(max_length=32, primary_key=True)
+    through = fields.BigIntField()
+
+    class Meta:
+        table_description = "Up to which row a table is in the statistics"
+        table = "counted"

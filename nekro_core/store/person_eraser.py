@@ -14,11 +14,15 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``plugin_data``: values stored under the person's id are deleted. Entries about the person inside
   other values are deleted too.
 - ``timers``: timers that were set in the person's turns are deleted.
+- ``statistics`` and ``latencies``: the sums stay, without the person's id and without the keys of
+  their private chats.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 - ``audit_log``: the person's id is replaced in all values.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import anyio
 
 from nekro_core.chat import ChatKey, Media, Sender
 from nekro_core.chat.redact import RedactionTarget
@@ -27,6 +31,7 @@ from nekro_core.store.messages import MessageRepository
 from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
 from nekro_core.store.row_redactor import RowRedactor
+from nekro_core.store.statistic_rows import Dimension, Period, anonymized
 from nekro_core.store.traces import PersonTraces, traces_of
 
 _OF_A_CHAT = (
@@ -51,11 +56,14 @@ class PersonEraser:
         messages: MessageRepository,
         chats: ChatRepository,
         users: UserRepository,
+        pause: anyio.Lock,
     ) -> None:
+        """While ``pause`` is held, no row is counted into the statistics."""
         self._database = database
         self._messages = messages
         self._chats = chats
         self._users = users
+        self._pause = pause
         self._redacting = RowRedactor(database, messages.changed)
 
     async def look(self, person: Person) -> PersonTraces:
@@ -69,7 +77,12 @@ class PersonEraser:
         Returns the number of changed rows of others.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
-        statements = [*_of_private(traces.private), *_of_turns(person), *_of_person(person)]
+        statements = [
+            *_of_private(traces.private),
+            *_of_turns(person),
+            *_of_person(person),
+            *_of_statistics(person, traces.private),
+        ]
         for chat_key in traces.chats:
             self._chats.forget(chat_key)
         for instance in person.instances:
@@ -77,9 +90,10 @@ class PersonEraser:
 
         def committed(_: list[Rows]) -> None:
             for chat_key in traces.chats:
-                self._messages.changed(chat_key)
+                self._messages.changed(chat_key, shrunk=True)
 
-        await self._database.write(*statements, committed=committed)
+        async with self._pause:
+            await self._database.write(*statements, committed=committed)
         return await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
@@ -139,6 +153,31 @@ def _of_turns(person: Person) -> Iterable[SqlStatement]:
         yield SqlStatement(
             f"UPDATE {table} SET {setting} WHERE user_id = ? AND {there}",
             (person.user_id, *beginnings),
+        )
+
+
+def _of_statistics(person: Person, private: Sequence[ChatKey]) -> Iterable[SqlStatement]:
+    """Add the sums of the person and of their private chats to those without a name."""
+    periods = f"period IN ({', '.join(repr(each.value) for each in Period)})"
+    names = {
+        Dimension.PERSON: [f"{instance}:{person.user_id}" for instance in person.instances],
+        Dimension.CHAT: [str(chat_key) for chat_key in private],
+    }
+    for dimension, found in names.items():
+        if found:
+            theirs, values = is_one_of("name", found)
+            where = f"{periods} AND dimension = ? AND {theirs}"
+            yield from anonymized(where, (dimension.value, *values))
+    beginnings = [f"{instance}-" for instance in person.instances]
+    there = " OR ".join(f"substr(name, 1, {len(each)}) = ?" for each in beginnings)
+    yield SqlStatement(
+        f"DELETE FROM statistics WHERE period = ? AND dimension = ? AND member = ? AND ({there})",
+        (Period.EVER.value, Dimension.MEMBER.value, person.user_id, *beginnings),
+    )
+    for chat_key in private:
+        yield SqlStatement(
+            "DELETE FROM statistics WHERE period = ? AND dimension = ? AND name = ?",
+            (Period.EVER.value, Dimension.MEMBER.value, str(chat_key)),
         )
 
 

@@ -5,6 +5,7 @@ milliseconds at most. SQLite reuses the space of deleted rows; the file does not
 """
 
 from nekro_core.store.database import Database, SqlStatement, Value
+from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 
 SLICE = 200
 """Number of rows deleted by one write. Such a write takes 2 to 5 ms on a small machine."""
@@ -103,6 +104,26 @@ class RowRetention:
                 SqlStatement(f"DELETE FROM model_uses WHERE id IN ({_marks(old)})", tuple(old))
             )
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
+
+    async def statistics(self, *, before: float, after: int = 0) -> int:
+        """Delete the rows of hours and days that are older than `KEPT_S` says. ``before`` is the
+        present time. The rows of months stay."""
+        for (period, dimension), kept in KEPT_S.items():
+            for table in ("statistics", "latencies"):
+                rows = await self._database.read(
+                    f"SELECT id FROM {table} WHERE period = ? AND dimension = ? AND start < ? "
+                    "LIMIT ?",
+                    period.value,
+                    dimension.value,
+                    int(before - kept - DAY_S),
+                    SLICE,
+                )
+                if old := [row["id"] for row in rows]:
+                    await self._database.write(
+                        SqlStatement(f"DELETE FROM {table} WHERE id IN ({_marks(old)})", (*old,))
+                    )
+                    return after + 1
+        return 0
 
     async def loose_runs(self, *, before: float, after: int = 0) -> int:
         """Delete runs without a turn that are older than ``before``, with their tool calls."""

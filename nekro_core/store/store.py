@@ -12,9 +12,12 @@ from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
 from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
+from nekro_core.store.chat_list import ChatListRepository
 from nekro_core.store.database import Database
+from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.engines import open_engine
+from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
 from nekro_core.store.pending import WaitingRepository
@@ -26,6 +29,8 @@ from nekro_core.store.restored_rows import RestoredRows
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.settings import StoreSettings
+from nekro_core.store.statistics import StatisticsRepository
+from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turns import TurnRepository
@@ -48,6 +53,7 @@ class Store:
         clock: Callable[[], float],
     ) -> None:
         self.messages = MessageRepository(database, last_seq=last_seq)
+        self.decisions = DecisionRepository(database)
         self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
         self.chats = ChatRepository(database, names=chat_names, clock=clock)
         self.users = UserRepository(database, clock=clock)
@@ -66,8 +72,22 @@ class Store:
         self.console_sessions = ConsoleSessionRepository(database)
         self.console_tokens = ConsoleTokenRepository(database)
         self.restored = RestoredRows(database)
+        self.statistics = StatisticsRepository(database, clock)
+        self.statistics_counter = StatisticsCounter(database, self.messages, clock)
+        self.chat_list = ChatListRepository(
+            database,
+            messages=self.messages,
+            chats=self.chats,
+            accounts=self.accounts,
+            clock=clock,
+        )
+        self.search = MessageSearch(database, self.messages)
         self.erasing = PersonEraser(
-            database, messages=self.messages, chats=self.chats, users=self.users
+            database,
+            messages=self.messages,
+            chats=self.chats,
+            users=self.users,
+            pause=self.statistics_counter.pause,
         )
 
     @classmethod

@@ -6,6 +6,7 @@ from typing import Any
 
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
+from nekro_core.store.decisions import MessageDecision, decided_statement
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
 from nekro_core.store.values import Step, TurnRow, UnansweredMessages, Usage
@@ -41,7 +42,7 @@ class _Begun:
         self._written = written
 
     def __await__(self) -> Generator[Any, Any, TurnRow]:
-        ((*rows,),) = yield from self._written.__await__()
+        ((*rows,), *_) = yield from self._written.__await__()
         if not rows:
             raise TurnRunning(
                 f"{self._chat_key} has a running turn already: end or resume that one"
@@ -57,13 +58,25 @@ class TurnRepository:
         self._clock = clock
 
     def begin(
-        self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
+        self,
+        chat_key: ChatKey,
+        *,
+        trigger_seq: int,
+        through_seq: int,
+        user_id: str = "",
+        decision: MessageDecision | None = None,
     ) -> Awaitable[TurnRow]:
-        """Store that a turn starts. The write is queued when this method returns.
+        """Store that a turn starts, and why the trigger is answered. The write is queued when this
+        method returns.
 
         The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
         turn.
         """
+        decided = (
+            (decided_statement(decision, (trigger_seq,), running=str(chat_key)),)
+            if decision is not None
+            else ()
+        )
         written = self._database.write(
             SqlStatement(
                 "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
@@ -77,7 +90,8 @@ class TurnRepository:
                     user_id,
                     self._clock(),
                 ),
-            )
+            ),
+            *decided,
         )
         return _Begun(chat_key, written)
 

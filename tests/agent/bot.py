@@ -37,7 +37,7 @@ from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.commands.router import CommandRouter
-from nekro_core.plugins.host.hooks import PromptInjection
+from nekro_core.plugins.host.hooks import MessageSignal, PromptInjection
 from nekro_core.plugins.host.kinds import NO_BOX_EXTRAS, BoxExtras
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess, CommandSettings
@@ -148,10 +148,11 @@ class FakePlugins:
     def has_message_hooks(self, ctx: AgentCtx) -> bool:
         return True
 
-    async def on_user_message(self, ctx: AgentCtx, message: Any) -> MsgSignal:
+    async def on_user_message(self, ctx: AgentCtx, message: Any) -> MessageSignal:
         if self.looked is not None:
             await self.looked.wait()
-        return self.signal(message)
+        signal = self.signal(message)
+        return MessageSignal(signal, "tests.hook" if signal else "")
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         self.resets.append(ctx.chat)

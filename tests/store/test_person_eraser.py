@@ -46,6 +46,9 @@ WHAT_BECOMES = {
     "model_uses": "nobody's, the cost stays",
     "waiting": "theirs deleted, the id blacked out elsewhere",
     "audit_log": "the id blacked out",
+    "statistics": "nobody's, the sums stay",
+    "latencies": "nobody's, the numbers stay",
+    "counted": "no person's",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in

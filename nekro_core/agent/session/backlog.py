@@ -12,13 +12,16 @@ MAX_PENDING = 1000
 and in the history."""
 
 
-def _make_room(messages: list[PendingMessage]) -> None:
+def _make_room(messages: list[PendingMessage]) -> list[Record]:
     """If there are too many messages, drop the oldest message of the person who wrote the largest
-    number. So a flood by one person does not displace the questions of others."""
+    number. So a flood by one person does not displace the questions of others. Returns what was
+    dropped."""
+    dropped: list[Record] = []
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)
         oldest = next(i for i, each in enumerate(messages) if each.record.sender.user_id == most)
-        del messages[oldest]
+        dropped.append(messages.pop(oldest).record)
+    return dropped
 
 
 class Backlog:
@@ -30,8 +33,9 @@ class Backlog:
         """Messages that were not passed to the plugins' hooks yet."""
         self.pending: list[PendingMessage] = []
         """Messages that the plugins' hooks let through, oldest first."""
-        self.forced: set[int] = set()
-        """Sequence numbers of records that are answered because a plugin demands it."""
+        self.forced: dict[int, str] = {}
+        """Sequence numbers of records that are answered because a plugin demands it, with the
+        plugin's key."""
         self.handled: set[int] = set()
         """Sequence numbers of records that need no answer, such as commands."""
         self.hidden: set[int] = set()
@@ -42,24 +46,25 @@ class Backlog:
     def __bool__(self) -> bool:
         return bool(self.fresh or self.pending)
 
-    def on_record(self, message: PendingMessage) -> None:
-        """Add a message that has arrived."""
+    def on_record(self, message: PendingMessage) -> list[Record]:
+        """Add a message that has arrived. Returns the messages that were dropped because too many
+        wait."""
         if message.record.seq in self._recalled:
-            return
+            return []
         self.fresh.append(message)
-        _make_room(self.fresh)
+        return _make_room(self.fresh)
 
     def next_fresh(self) -> PendingMessage | None:
         """Remove and return the oldest message that was not passed to the plugins' hooks yet; None
         if there is none."""
         return self.fresh.pop(0) if self.fresh else None
 
-    def add_pending(self, message: PendingMessage) -> None:
-        """Add a message that the plugins' hooks let through."""
+    def add_pending(self, message: PendingMessage) -> list[Record]:
+        """Add a message that the plugins' hooks let through. Returns the same as `on_record`."""
         if message.record.seq in self._recalled:
-            return
+            return []
         self.pending.append(message)
-        _make_room(self.pending)
+        return _make_room(self.pending)
 
     def on_recall(self, seq: int) -> None:
         """Drop a recalled record, even if the record arrives after its recall."""
@@ -74,21 +79,21 @@ class Backlog:
         self.handled.clear()
         self._recalled.clear()
 
-    def clear_before(self, seq: int) -> bool:
-        """Drop the pending messages before this record. Returns whether any of them asked for an
+    def clear_before(self, seq: int) -> list[Record]:
+        """Drop the pending messages before this record. Returns those of them that asked for an
         answer."""
-        dropped = [each for each in self.pending if each.record.seq < seq]
+        dropped = [each.record for each in self.pending if each.record.seq < seq]
         self.pending = [each for each in self.pending if each.record.seq >= seq]
-        return any(self._asks(each.record) for each in dropped)
+        return [record for record in dropped if self._asks(record)]
 
     def newest(self) -> int:
         """Return the highest sequence number in the backlog; 0 if it is empty."""
-        return max((record.seq for record in self._records()), default=0)
+        return max((record.seq for record in self.waiting()), default=0)
 
     def marks(self, records: Sequence[Record], trigger_record: Record) -> HistoryMarks:
         """Return how a turn that ``trigger_record`` woke treats these records."""
         asker = trigger_record.sender.user_id
-        others = {each.seq for each in self._records() if each.sender.user_id != asker}
+        others = {each.seq for each in self.waiting() if each.sender.user_id != asker}
         return HistoryMarks(
             unanswered=frozenset(
                 each.seq
@@ -113,29 +118,34 @@ class Backlog:
         others = (each.seq for each in (*questions, *unseen) if each.sender.user_id != asker)
         return min(others, default=None)
 
-    def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> None:
+    def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> list[Record]:
         """Drop the records that an ended turn for this person has handled: up to record
         ``through``, all records of the person, and the pending records of other people that asked
-        for no answer. If the turn was stopped, also drop all records up to ``stopped_at``."""
+        for no answer. If the turn was stopped, also drop all records up to ``stopped_at``. Returns
+        what was dropped."""
 
         def is_over(record: Record) -> bool:
             answered = record.sender.user_id == asker and record.seq <= through
             return answered or record.seq <= stopped_at
 
+        before = self.waiting()
         self.pending = [
             each
             for each in self.pending
             if not is_over(each.record) and (each.record.seq > through or self._asks(each.record))
         ]
         self.fresh = [each for each in self.fresh if not is_over(each.record)]
-        oldest = min((record.seq for record in self._records()), default=through + 1)
-        self.forced = {seq for seq in self.forced if seq >= oldest}
+        oldest = min((record.seq for record in self.waiting()), default=through + 1)
+        self.forced = {seq: by for seq, by in self.forced.items() if seq >= oldest}
         self.handled = {seq for seq in self.handled if seq >= oldest}
+        left = {record.seq for record in self.waiting()}
+        return [record for record in before if record.seq not in left]
 
     def forget_person(self, user_id: str) -> None:
         """Drop a person's records."""
         self.fresh = [each for each in self.fresh if each.record.sender.user_id != user_id]
         self.pending = [each for each in self.pending if each.record.sender.user_id != user_id]
 
-    def _records(self) -> Sequence[Record]:
+    def waiting(self) -> Sequence[Record]:
+        """Return all records, those first that the plugins' hooks let through."""
         return [each.record for each in (*self.pending, *self.fresh)]

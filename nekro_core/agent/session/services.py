@@ -7,7 +7,7 @@ from nekro_core.agent.turn.services import PromptPlugins, TurnServices
 from nekro_core.chat import ChatMessage
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.declarations import MsgSignal
+from nekro_core.plugins.host.hooks import MessageSignal
 from nekro_core.policy.settings import TriggerSettings
 
 
@@ -18,8 +18,9 @@ class SessionPlugins(PromptPlugins, Protocol):
     def has_message_hooks(self, ctx: AgentCtx) -> bool:
         """Return whether a plugin of this chat has a message hook."""
 
-    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
-        """Call the plugins' hooks for a message. Returns what to do with the message."""
+    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MessageSignal:
+        """Call the plugins' hooks for a message. Returns what to do with the message, and which
+        plugin says so."""
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Call the plugins' hooks for a reset of the chat's conversation."""

@@ -7,7 +7,7 @@ lines (of a timer or a webhook) belong to no person. They get separate turns wit
 rights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import anyio
@@ -23,7 +23,12 @@ from nekro_core.agent.session.trigger import (
     StaySilent,
     WaitForMore,
     decide,
-    trigger_reason,
+    judge,
+)
+from nekro_core.agent.session.turn_decisions import (
+    ended_decision,
+    ignored_reason,
+    unheard_reason,
 )
 from nekro_core.agent.session.turn_runner import STORE_PAUSE_S, TurnRunner, TurnSlots
 from nekro_core.agent.turn.already_sent import was_answered
@@ -33,9 +38,16 @@ from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord
 from nekro_core.plugins.authoring.declarations import MsgSignal
+from nekro_core.plugins.host.hooks import MessageSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
-from nekro_core.store import StoreError, StoreUnavailable, TurnRow
+from nekro_core.store import (
+    DecisionReason,
+    MessageDecision,
+    StoreError,
+    StoreUnavailable,
+    TurnRow,
+)
 
 _PREPARE_S = 0.1
 """A turn is prepared this many seconds before it begins. An earlier preparation would more often be
@@ -61,7 +73,7 @@ class Session:
         self._services = services
         self._cooldown = cooldown
         self._backlog = Backlog(self._asks)
-        self._turns = TurnRunner(chat_key, services, slots, self._backlog)
+        self._turns = TurnRunner(chat_key, services, slots, self._backlog, self._judge)
         self._stop_requests: set[int] = set()
         self._interrupted: TurnRow | None = None
         self._prepared: PreparedTurn | None = None
@@ -105,7 +117,8 @@ class Session:
         self._expected.discard(record.seq)
         if record.author is Author.BOT or (record.author is Author.SYSTEM and not record.to_bot):
             return
-        self._backlog.on_record(PendingMessage(record, self._services.clock() - age_s))
+        message = PendingMessage(record, self._services.clock() - age_s)
+        self._note_all(self._backlog.on_record(message), DecisionReason.OVERFLOW)
         self._news.set()
 
     def on_stop(self, record: Record) -> None:
@@ -163,8 +176,10 @@ class Session:
                 await self._resume(turn)
                 continue
             policy = self._services.policies.of(self.chat_key)
-            if policy.state is not ChatState.ON:
-                self._backlog.pending.clear()  # The chat was switched off meanwhile.
+            if policy.state is not ChatState.ON:  # The chat was switched off meanwhile.
+                reason = unheard_reason(policy.state)
+                self._note_all((each.record for each in self._backlog.pending), reason)
+                self._backlog.pending.clear()
             decision = decide(
                 self._backlog.pending,
                 now=self._services.clock(),
@@ -179,6 +194,8 @@ class Session:
                 case WaitForMore(seconds, record):
                     await self._wait(seconds, record)
                 case StaySilent():
+                    for each in self._backlog.pending:
+                        self._note(each.record, self._judge(each.record))
                     self._backlog.clear_pending()
                     self._prepared = None
                     await self._note_silence()
@@ -235,24 +252,50 @@ class Session:
             self._stop_requests.remove(record.seq)
             await self._stop_waiting(record)
             return
-        signal = MsgSignal.CONTINUE
+        signal, plugin = MsgSignal.CONTINUE, ""
         if record.author is Author.PERSON:
-            signal, record = await self._ask_plugins(record)
-            if signal in (MsgSignal.BLOCK_ALL, MsgSignal.BLOCK_TRIGGER):
-                await self._note_taken(record)
+            given, record = await self._ask_plugins(record)
+            signal, plugin = given.signal, given.plugin
         if signal is MsgSignal.BLOCK_ALL:
             self._backlog.hidden.add(record.seq)
-            await self._hide(record)
+            await self._hide(record, plugin)
         elif signal is MsgSignal.BLOCK_TRIGGER:
             self._backlog.handled.add(record.seq)  # a turn that runs must not answer it either
+            await self._note_taken(record, DecisionReason.BLOCKED_BY_PLUGIN, plugin)
         else:
             if signal is MsgSignal.FORCE_TRIGGER:
-                self._backlog.forced.add(record.seq)
-            if not await self._is_cooling_down(record):
-                self._backlog.add_pending(PendingMessage(record, message.at))
+                self._backlog.forced[record.seq] = plugin
+            if await self._is_cooling_down(record):
+                self._note_all((record,), DecisionReason.COOLDOWN)
+            else:
+                dropped = self._backlog.add_pending(PendingMessage(record, message.at))
+                self._note_all(dropped, DecisionReason.OVERFLOW)
 
-    async def _hide(self, record: Record) -> None:
+    def _judge(self, record: Record) -> MessageDecision:
+        """Decide whether a record asks for an answer, and why, or why not."""
+        if self._services.policies.is_ignored(record):
+            return MessageDecision(reason=ignored_reason(record))
+        policy = self._services.policies.of(self.chat_key)
+        return judge(
+            record,
+            wall=self._services.wall(),
+            settings=policy.trigger,
+            names=policy.names,
+            forced=self._backlog.forced,
+        )
+
+    def _note(self, record: Record, decision: MessageDecision) -> None:
+        """Store what was decided about a person's message, a moment later."""
+        if record.author is Author.PERSON:
+            self._services.store.decisions.note(record.seq, decision)
+
+    def _note_all(self, records: Iterable[Record], reason: DecisionReason) -> None:
+        for record in records:
+            self._note(record, MessageDecision(reason=reason))
+
+    async def _hide(self, record: Record, plugin: str) -> None:
         """Hide a record from all prompts, also after a restart."""
+        await self._note_taken(record, DecisionReason.HIDDEN_BY_PLUGIN, plugin)
         try:
             await self._services.store.messages.hide(record)
         except StoreError as error:
@@ -260,11 +303,12 @@ class Session:
                 "{}: record {} is hidden until the bot ends: {}", self.chat_key, record.seq, error
             )
 
-    async def _note_taken(self, record: Record) -> None:
+    async def _note_taken(self, record: Record, reason: DecisionReason, plugin: str) -> None:
         """Store that a plugin took a message. Otherwise its hook, which may be a command, would be
         called again after a restart."""
+        decision = MessageDecision(reason=reason, detail=plugin)
         try:
-            await self._services.store.messages.mark_answered_elsewhere(record.seq)
+            await self._services.store.messages.mark_answered_elsewhere(record.seq, decision)
         except StoreUnavailable as error:
             logger.error("{}: message {}: {}", self.chat_key, record.seq, error)
 
@@ -280,7 +324,7 @@ class Session:
         except StoreUnavailable as error:
             logger.error("{}: message {}: {}", self.chat_key, seq, error)
 
-    async def _ask_plugins(self, record: Record) -> tuple[MsgSignal, Record]:
+    async def _ask_plugins(self, record: Record) -> tuple[MessageSignal, Record]:
         """Call the plugins' hooks for a message. Returns what to do with the message, and its
         record, whose text a hook may have changed."""
         stored = self._services.store.messages
@@ -326,6 +370,7 @@ class Session:
     async def _stop_waiting(self, record: Record) -> None:
         """Handle ``/stop`` while no turn runs: drop the questions before it."""
         were_waiting = self._backlog.clear_before(record.seq)
+        self._note_all(were_waiting, DecisionReason.STOPPED)
         self._prepared = None
         await self._services.store.chats.mark_handled(self.chat_key, record.seq)
         if were_waiting:
@@ -349,12 +394,7 @@ class Session:
 
     def _asks(self, record: Record) -> bool:
         """Return whether a record asks for an answer."""
-        if record.seq in self._backlog.handled or self._services.policies.is_ignored(record):
-            return False
-        wall, policy = self._services.wall(), self._services.policies.of(self.chat_key)
-        return record.seq in self._backlog.forced or bool(
-            trigger_reason(record, wall=wall, settings=policy.trigger, names=policy.names)
-        )
+        return record.seq not in self._backlog.handled and self._judge(record).reason.asks
 
     def _request_for(self, record: Record, *, resumed: bool = False) -> TurnRequest:
         """Return the request for a turn that answers this record and all later questions of the
@@ -367,13 +407,13 @@ class Session:
             resumed=resumed,
         )
 
-    async def _answer(self, record: Record, why: str) -> None:
+    async def _answer(self, record: Record, why: MessageDecision) -> None:
         """Run one turn that answers all questions of the record's author so far."""
         services = self._services
         through = max(each.record.seq for each in self._backlog.pending)
 
         def begin() -> TurnRecorder:
-            logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why)
+            logger.info("{}: a turn for record {} ({})", self.chat_key, record.seq, why.reason)
             self._cooldown.note(self.chat_key, record.sender.user_id)
             begin_row = partial(
                 services.store.turns.begin,
@@ -381,6 +421,7 @@ class Session:
                 trigger_seq=record.seq,
                 through_seq=through,
                 user_id=record.sender.user_id,
+                decision=why,
             )
             recorder = TurnRecorder(services.store, self.chat_key, begin_row, through_seq=through)
             recorder.begin_after_request()
@@ -393,6 +434,8 @@ class Session:
         if not await self._run_turn(request, begin, prepared):
             await anyio.sleep(STORE_PAUSE_S)
             oldest = services.clock() - services.trigger.recover_age_s
+            late = (each.record for each in self._backlog.pending if each.at <= oldest)
+            self._note_all(late, DecisionReason.TOO_OLD)
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
@@ -407,6 +450,7 @@ class Session:
             return
         if stop := self._reason_to_drop(turn, trigger):
             waiting = self._backlog.oldest_waiting(turn.user_id)
+            self._note(trigger, ended_decision(stop, turn.turn_id))
             await store.turns.end(turn.turn_id, stop=stop, waiting_seq=waiting)
             return
 
@@ -429,6 +473,8 @@ class Session:
         waiting = self._backlog.oldest_waiting(turn.user_id)
         sent = await store.deliveries.of_turn(turn.turn_id)
         stop = "finished" if was_answered(runs, sent) else "given_up"
+        if trigger is not None and stop == "given_up":
+            self._note(trigger, ended_decision(stop, turn.turn_id))
         await store.turns.end(turn.turn_id, stop=stop, waiting_seq=waiting)
         if not any(row.state in DO_NOT_RESEND for row in sent):
             await self._notify([trigger] if trigger else [], "turn.failed")

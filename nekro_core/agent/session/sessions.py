@@ -13,13 +13,15 @@ from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.session import Session
+from nekro_core.agent.session.turn_decisions import ignored_reason, unheard_reason
 from nekro_core.agent.session.turn_runner import TurnSlots
-from nekro_core.chat import ChatKey, ChatKind, Record
+from nekro_core.chat import Author, ChatKey, ChatKind, Record
 from nekro_core.delivery.activity import Working
 from nekro_core.llm.model import ChatModel, ChatRequest, ModelError
 from nekro_core.plugins.tasks.interrupted import report_interrupted
+from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
-from nekro_core.store import StoreUnavailable
+from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
@@ -91,7 +93,9 @@ class Sessions:
         store, now, commands = self._services.store, self._services.wall(), self._commands
         handled = await commands.restore()
         interrupted = await store.turns.interrupted()
-        waiting = await store.turns.unanswered(since=now - self._services.trigger.recover_age_s)
+        since = now - self._services.trigger.recover_age_s
+        waiting = await store.turns.unanswered(since=since)
+        await store.decisions.mark_too_old(since=since)
         # Skip records in the inbox's queue: they will be passed to `on_record`, and must not be
         # handled twice.
         queued = {event.record.seq for event in self._services.inbox.queued}
@@ -101,7 +105,7 @@ class Sessions:
             self._session(turn.chat_key).resume_turn(turn)
         for chat in waiting:
             left = [record for record in chat.records if record.seq not in queued]
-            records = [record for record in left if self._services.policies.hears(record)]
+            records = [record for record in left if self._hears(record)]
             if not records:
                 unheard += left[-1:]
                 continue
@@ -109,7 +113,7 @@ class Sessions:
             for record in records:
                 # A command that may have run already must not run twice.
                 done = record.seq in handled or commands.is_command(record)
-                if done or commands.on_record(record, self._tasks.start_soon):
+                if done or self._runs_command(record):
                     session.mark_handled(record)
                 else:
                     self._give_to_session(record)
@@ -156,11 +160,14 @@ class Sessions:
         """Pass a new record, which arrived ``age_s`` seconds ago, to the command router or to the
         chat's session. Call this for each stored record, in order."""
         assert self._tasks is not None, "enter the sessions first"
-        policies = self._services.policies
-        if policies.is_ignored(record) or self._is_flood(record):
+        if self._services.policies.is_ignored(record):
+            self._note(record, ignored_reason(record))
             return
-        if not self._commands.on_record(record, self._tasks.start_soon):
-            if policies.hears(record):
+        if self._is_flood(record):
+            self._note(record, DecisionReason.COMMAND_FLOOD)
+            return
+        if not self._runs_command(record):
+            if self._hears(record):
                 self._give_to_session(record, age_s)
             return
         session = self._sessions.get(record.chat_key)
@@ -168,6 +175,30 @@ class Sessions:
             self._tasks.start_soon(self._mark_handled, record)
         else:
             session.mark_handled(record)
+
+    def _runs_command(self, record: Record) -> bool:
+        """Start the command that a record contains. Returns False if it contains none."""
+        assert self._tasks is not None, "enter the sessions first"
+        command = self._commands.on_record(record, self._tasks.start_soon)
+        if command:
+            self._note(record, DecisionReason.COMMAND, command)
+        return bool(command)
+
+    def _hears(self, record: Record) -> bool:
+        """Return whether the agent gets a record. If not, store why."""
+        policies = self._services.policies
+        if policies.hears(record):
+            return True
+        state = policies.of(record.chat_key).state
+        heard = state is ChatState.ON
+        self._note(record, ignored_reason(record) if heard else unheard_reason(state))
+        return False
+
+    def _note(self, record: Record, reason: DecisionReason, detail: str = "") -> None:
+        """Store why the agent does not get a person's message."""
+        if record.author is Author.PERSON:
+            decision = MessageDecision(reason=reason, detail=detail)
+            self._services.store.decisions.note(record.seq, decision)
 
     def _is_flood(self, record: Record) -> bool:
         """Return whether a record is a command whose sender ran more commands than people do. Such

@@ -2,11 +2,13 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
 from nekro_core.policy.settings import TriggerSettings
+from nekro_core.store import DecisionReason, MessageDecision
 
 POKE = "poke"
 """The only kind of notice that is answered, and only if it is meant for the bot."""
@@ -14,6 +16,7 @@ POKE = "poke"
 TIMER_S = 0.001
 """Each wait ends this many seconds early, since timers of the event loop fire up to 1 ms late."""
 
+NOTHING_FORCED: Mapping[int, str] = MappingProxyType({})
 _CALLED_WITHIN = 1000
 """Characters from either end of a message in which a name is looked for. Normalizing takes the
 square of a run of combining marks: one message of 100,000 held all chats up for 16 s."""
@@ -30,10 +33,10 @@ class PendingMessage:
 
 @dataclass(frozen=True, slots=True)
 class StartTurn:
-    """Begin a turn. ``record`` wakes the turn, and ``why`` is one word for the log."""
+    """Begin a turn. ``record`` wakes the turn, and ``decision`` says why."""
 
     record: Record
-    why: str
+    decision: MessageDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,61 +63,84 @@ def decide(
     wall: float,
     settings: TriggerSettings,
     names: Sequence[str],
-    forced: Collection[int] = (),
+    forced: Mapping[int, str] = NOTHING_FORCED,
 ) -> Decision:
     """Decide what to do with the messages since the last turn, ``messages``, oldest first.
 
     ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. The wait is only
     for the person who asks, because in a busy group other people are always typing. ``forced`` has
-    the sequence numbers of records that are always answered.
+    the sequence numbers of records that are always answered, with the plugins that demand it.
     """
     for item in messages:
-        why = trigger_reason(item.record, wall=wall, settings=settings, names=names)
-        if item.record.seq in forced:
-            why = "forced"
-        if not why:
+        decision = judge(item.record, wall=wall, settings=settings, names=names, forced=forced)
+        if not decision.reason.asks:
             continue
         asker = item.record.sender.user_id
         last = max(other.at for other in messages if other.record.sender.user_id == asker)
         due = min(last + settings.debounce_s, item.at + settings.longest_wait_s)
         wait = due - now
-        return WaitForMore(wait, item.record) if wait > TIMER_S else StartTurn(item.record, why)
+        return (
+            WaitForMore(wait, item.record) if wait > TIMER_S else StartTurn(item.record, decision)
+        )
     return StaySilent()
 
 
-def trigger_reason(
-    record: Record, *, wall: float, settings: TriggerSettings, names: Sequence[str]
-) -> str:
-    """Return in one word why this record is answered; empty if it is not answered.
+def judge(
+    record: Record,
+    *,
+    wall: float,
+    settings: TriggerSettings,
+    names: Sequence[str],
+    forced: Mapping[int, str] = NOTHING_FORCED,
+) -> MessageDecision:
+    """Decide whether this record asks for an answer, and why, or why not.
 
     Messages of the bot's own accounts (`Author.BOT`) are never answered. System lines are answered
     if they are meant for the agent.
     """
-    if record.author is Author.SYSTEM:
-        return "woken" if record.to_bot and not record.recalled else ""
-    if record.author is not Author.PERSON or record.recalled:
-        return ""
+    if record.seq in forced:
+        return MessageDecision(reason=DecisionReason.FORCED, detail=forced[record.seq])
+    if record.recalled:
+        return MessageDecision(reason=DecisionReason.RECALLED)
+    if record.author is not Author.PERSON:
+        woken = record.author is Author.SYSTEM and record.to_bot
+        reason = DecisionReason.WOKEN if woken else DecisionReason.NOT_ADDRESSED
+        return MessageDecision(reason=reason)
     if record.from_history and wall - record.time > settings.history_age_s:
-        return ""
-    notices = [segment for segment in record.segments if isinstance(segment, Notice)]
-    if notices:
-        return "poke" if record.to_bot and notices[0].kind == POKE else ""
+        return MessageDecision(reason=DecisionReason.TOO_OLD)
+    return _judge_message(record, settings, names)
+
+
+def _judge_message(
+    record: Record, settings: TriggerSettings, names: Sequence[str]
+) -> MessageDecision:
+    """Decide about a new message of a person."""
+    notice = next((part for part in record.segments if isinstance(part, Notice)), None)
+    if notice is not None:
+        if record.to_bot and notice.kind == POKE:
+            return MessageDecision(reason=DecisionReason.POKED)
+        return MessageDecision(reason=DecisionReason.OTHER_NOTICE, detail=notice.kind)
+    name = ""
     if not record.segments:
-        return ""
-    if record.chat_key.kind is ChatKind.PRIVATE:
-        return "private" if settings.private else ""
-    if record.to_bot:
-        return "addressed"
-    return "named" if mentions_name(record, names) else ""
+        reason = DecisionReason.EMPTY
+    elif record.chat_key.kind is ChatKind.PRIVATE:
+        reason = DecisionReason.PRIVATE if settings.private else DecisionReason.PRIVATE_OFF
+    elif record.to_bot:
+        reason = DecisionReason.ADDRESSED
+    else:
+        name = called_name(record, names)
+        reason = DecisionReason.NAMED if name else DecisionReason.NOT_ADDRESSED
+    return MessageDecision(reason=reason, detail=name)
 
 
-def mentions_name(record: Record, names: Sequence[str]) -> bool:
-    """Return whether the person wrote or said one of the names."""
+def called_name(record: Record, names: Sequence[str]) -> str:
+    """Return the first of the names that the person wrote or said; empty if there is none."""
     text = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
     if len(text) > 2 * _CALLED_WITHIN:
         text = f"{text[:_CALLED_WITHIN]} {text[-_CALLED_WITHIN:]}"
     words = fold_text(text)
-    return any(_contains(words, fold_text(name)) for name in names if fold_text(name))
+    folded = ((name, fold_text(name)) for name in names)
+    return next((name for name, word in folded if word and _contains(words, word)), "")
 
 
 def fold_text(text: str) -> str:

@@ -1,7 +1,8 @@
 """Runs the turns of chats: waits for a slot and for the store, and ends each turn in the store."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -10,14 +11,15 @@ from loguru import logger
 
 from nekro_core.agent.session.backlog import Backlog
 from nekro_core.agent.session.services import SessionServices
+from nekro_core.agent.session.turn_decisions import ended_decision, has_answered
 from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.prepared_step import PreparedTurn, uses_native_calls
 from nekro_core.agent.turn.recorder import TurnRecorder
 from nekro_core.agent.turn.turn import Turn
-from nekro_core.chat import ChatKey
+from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.delivery.activity import Working
-from nekro_core.store import StoreUnavailable
+from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
 
 STORE_PAUSE_S = 1.0
 """Seconds between two attempts to write while the store cannot write."""
@@ -88,12 +90,19 @@ class TurnRunner:
     tasks."""
 
     def __init__(
-        self, chat_key: ChatKey, services: SessionServices, slots: TurnSlots, backlog: Backlog
+        self,
+        chat_key: ChatKey,
+        services: SessionServices,
+        slots: TurnSlots,
+        backlog: Backlog,
+        judge: Callable[[Record], MessageDecision],
     ) -> None:
+        """``judge`` says about a record whether it asks for an answer, and why, or why not."""
         self._chat_key = chat_key
         self._services = services
         self._slots = slots
         self._backlog = backlog
+        self._judge = judge
         self._outage = StoreOutage(chat_key)
         self._scope: anyio.CancelScope | None = None
         self._idle = anyio.Event()
@@ -214,8 +223,10 @@ class TurnRunner:
         if only_asked:  # `on_recall` dropped the record. The person's other questions still wait.
             through = trigger.seq - 1
         asker = trigger.sender.user_id
-        self._backlog.drop_answered(asker, through, stopped_at=self._stopped_at or 0)
+        judged = {each.seq: self._judge(each) for each in self._backlog.waiting()}
+        dropped = self._backlog.drop_answered(asker, through, stopped_at=self._stopped_at or 0)
         if await recorder.is_begun():
+            self._note(request, await recorder.turn_id(), stop, dropped, judged)
             waiting = self._backlog.oldest_waiting(asker)
             await self._outage.retry(partial(recorder.end, stop, waiting, only_asked=only_asked))
             if stop == "internal" and not await self._outage.retry(recorder.sent):
@@ -228,6 +239,30 @@ class TurnRunner:
             mark = self._services.store.chats.mark_handled
             await self._outage.retry(partial(mark, self._chat_key, self._stopped_at))
             await notices.send(self._chat_key, [trigger], "turn.stopped")
+
+    def _note(
+        self,
+        request: TurnRequest,
+        turn_id: int,
+        stop: str,
+        dropped: Sequence[Record],
+        judged: Mapping[int, MessageDecision],
+    ) -> None:
+        """Store, together with the turn's end, what was decided about its messages. The decision
+        about the trigger of a turn that answered was stored with its beginning."""
+        trigger, decisions = request.trigger_record, self._services.store.decisions
+        if not has_answered(stop) and trigger.author is Author.PERSON:
+            decisions.note(trigger.seq, ended_decision(stop, turn_id))
+        for record in dropped:
+            if record.author is not Author.PERSON or record.seq == trigger.seq:
+                continue
+            decision = judged[record.seq]
+            if record.sender.user_id == trigger.sender.user_id:
+                reason = decision.reason if decision.reason.asks else DecisionReason.FOLLOWED
+                decision = replace(decision, reason=reason, turn_id=turn_id)
+            elif decision.reason.asks:  # The turn was stopped, and with it all questions.
+                decision = MessageDecision(reason=DecisionReason.STOPPED)
+            decisions.note(record.seq, decision)
 
 
 async def _has_sent(recorder: TurnRecorder) -> bool:

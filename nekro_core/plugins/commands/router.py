@@ -134,16 +134,17 @@ class CommandRouter:
         """Whether a command of this chat runs or waits for its turn."""
         return self._at_work.callers(chat_key) > 0
 
-    def on_record(self, record: Record, start: Start) -> bool:
+    def on_record(self, record: Record, start: Start) -> str:
         """Start the command that a record contains, or pass the record to the command whose
-        question it answers. Returns False if the record is neither a command nor an answer.
+        question it answers. Returns the command's name with its module, or an empty text if the
+        record is neither a command nor an answer.
         ``start`` runs the bot's own commands; a plugin's command runs as a task of the plugin."""
         if record.author is not Author.PERSON or record.recalled:
-            return False
+            return ""
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
             if record.from_history:
-                return False  # Only commands: an answer to an open question is new.
+                return ""  # Only commands: an answer to an open question is new.
             entries, line = found
             self._waits.close((record.chat_key, user))
             if len(entries) == 1:
@@ -153,12 +154,12 @@ class CommandRouter:
                 start(
                     partial(self._in_turn, call, partial(self._caller.list_matches, call, entries))
                 )
-            return True
+            return entries[0].long_name
         if (wait := self._waits.take(record.chat_key, user, record.seq)) is None:
-            return False
+            return ""
         line = chosen(wait.question, command_line_of(record))
         self._begin(CommandCall(entry=wait.entry, record=record, line=line, wait=wait), start)
-        return True
+        return wait.entry.long_name
 
     async def restore(self) -> set[int]:
         """Restore the open questions of an earlier process. Returns the numbers of the records

@@ -12,6 +12,7 @@ from nekro_core.plugins.authoring.services import BoxFiles, Services
 from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import (
     HookedJournal,
+    MessageSignal,
     PromptInjection,
     message_signal,
     notify_erasure,
@@ -114,17 +115,17 @@ class ActivePlugins:
         """Whether a plugin of this chat has a message hook."""
         return any(plugin.on_user_message_method for plugin in self._plugins_of(ctx))
 
-    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MsgSignal:
+    async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MessageSignal:
         """Call the message hooks one after another and merge their signals. A hook that fails or
         exceeds its time limit counts as `MsgSignal.CONTINUE`."""
         plugins = self._plugins_of(ctx)
-        signal = await message_signal(
+        given = await message_signal(
             plugins, ctx, message, self._settings.message_s, self._legacy.message_form
         )
         silent = self._legacy.keeps_silent
-        if silent and silent(ctx) and signal is not MsgSignal.BLOCK_ALL:
-            return MsgSignal.BLOCK_TRIGGER
-        return signal
+        if silent and given.signal is not MsgSignal.BLOCK_ALL and silent(ctx):
+            return MessageSignal(MsgSignal.BLOCK_TRIGGER, given.plugin)
+        return given
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Call the plugins' hooks for a reset of the chat's conversation. A plugin that fails or

@@ -32,6 +32,15 @@ class PromptInjection:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class MessageSignal:
+    """The merged signal of all message hooks. ``plugin`` is the key of the first plugin that gave
+    it; empty if no plugin had an opinion."""
+
+    signal: MsgSignal
+    plugin: str = ""
+
+
 async def prompt_injections(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float
 ) -> tuple[PromptInjection, ...]:
@@ -60,17 +69,19 @@ async def message_signal(
     message: ChatMessage,
     limit_s: float,
     form: MessageForm,
-) -> MsgSignal:
+) -> MessageSignal:
     """Call the hooks one after another and merge their signals. A hook whose parameter is not
     annotated with `ChatMessage` gets a new object that ``form`` makes from the message."""
-    signals = []
+    signals: dict[str, MsgSignal] = {}
     for plugin in plugins:
         if method := plugin.on_user_message_method:
             own = ctx.called_for(plugin.key, given=message.text)
             given = message if plugin.wants_chat_message else form(message, ctx.adapter_key)
             question = partial(method, own, given)
-            signals.append(await hook_signal(plugin, "its message method", question, limit_s))
-    return MsgSignal.merged(signals)
+            signals[plugin.key] = await hook_signal(plugin, "its message method", question, limit_s)
+    merged = MsgSignal.merged(signals.values())
+    by = next((key for key, each in signals.items() if each is merged), "")
+    return MessageSignal(merged, "" if merged is MsgSignal.CONTINUE else by)
 
 
 async def hook_signal(

@@ -38,9 +38,9 @@ def test_marks_of_answered_records_are_dropped_and_marks_of_waiting_records_stay
     backlog = Backlog(lambda _: True)
     for seq, user in ((1, "10001"), (2, "10002"), (3, "10001")):
         backlog.add_pending(said(seq, user))
-    backlog.forced, backlog.handled = {1, 2, 3}, {1, 2}
+    backlog.forced, backlog.handled = dict.fromkeys((1, 2, 3), "a.plugin"), {1, 2}
     backlog.drop_answered("10001", 3)
     assert [each.record.seq for each in backlog.pending] == [2]
-    assert (backlog.forced, backlog.handled) == ({2, 3}, {2})
+    assert ({*backlog.forced}, backlog.handled) == ({2, 3}, {2})
     backlog.drop_answered("10002", 3)
-    assert (backlog.forced, backlog.handled) == (set(), set())
+    assert ({*backlog.forced}, backlog.handled) == (set(), set())

@@ -11,9 +11,9 @@ from nekro_core.agent.session.trigger import (
     StartTurn,
     StaySilent,
     WaitForMore,
+    called_name,
     decide,
-    mentions_name,
-    trigger_reason,
+    judge,
 )
 from nekro_core.chat import (
     Author,
@@ -29,12 +29,14 @@ from nekro_core.chat import (
     Voice,
 )
 from nekro_core.policy.settings import TriggerSettings
+from nekro_core.store import DecisionReason, MessageDecision
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 PRIVATE = ChatKey.parse("web-private_lin")
 NOW = 1_700_000_000.0
 SETTINGS = TriggerSettings()
 NAMES = ("Nekro", "喵喵")
+NAMED = MessageDecision(reason=DecisionReason.NAMED, detail="Nekro")
 
 
 def record(*segments: Segment | str, chat: ChatKey = GROUP, by: str = "lin", **more: Any) -> Record:
@@ -77,7 +79,8 @@ PICTURE = Image(Media(path="/x.png"))
     ],
 )
 def test_which_records_are_answered_and_why(pending: Record, why: str) -> None:
-    assert trigger_reason(pending, wall=NOW, settings=SETTINGS, names=NAMES) == why
+    reason = judge(pending, wall=NOW, settings=SETTINGS, names=NAMES).reason
+    assert (reason.value if reason.asks else "") == why
 
 
 @pytest.mark.parametrize(
@@ -98,35 +101,35 @@ def test_which_records_are_answered_and_why(pending: Record, why: str) -> None:
 def test_the_bots_name_is_recognized_in_any_spelling_except_inside_a_word(
     words: str, is_called: bool
 ) -> None:
-    assert mentions_name(record(words), NAMES) is is_called
+    assert bool(called_name(record(words), NAMES)) is is_called
 
 
 def test_a_long_message_is_searched_at_both_ends() -> None:
     # Normalizing the whole text would take minutes.
     marks = "\u0301\u0327" * 500_000
-    assert mentions_name(record(f"Nekro, a{marks}"), NAMES)
-    assert mentions_name(record(f"a{marks} Nekro"), NAMES)
-    assert not mentions_name(record(f"a{marks}"), NAMES)
+    assert called_name(record(f"Nekro, a{marks}"), NAMES)
+    assert called_name(record(f"a{marks} Nekro"), NAMES)
+    assert not called_name(record(f"a{marks}"), NAMES)
 
 
 @pytest.mark.parametrize(("before", "is_called"), [(998, True), (999, False)])
 def test_each_searched_end_has_a_thousand_characters(before: int, is_called: bool) -> None:
     """The name is in a script without spaces, so the characters beside it do not matter."""
     words = f"{'一' * before}喵喵{'一' * 2_000}"
-    assert mentions_name(record(words), NAMES) is is_called
-    assert mentions_name(record(words[::-1]), NAMES) is is_called
-    assert mentions_name(record(f"{'一' * 999}喵喵{'一' * 999}"), NAMES), (
+    assert bool(called_name(record(words), NAMES)) is is_called
+    assert bool(called_name(record(words[::-1]), NAMES)) is is_called
+    assert called_name(record(f"{'一' * 999}喵喵{'一' * 999}"), NAMES), (
         "a message of 2,000 is read whole"
     )
 
 
 def test_the_bots_name_beside_a_picture_is_recognized() -> None:
-    assert mentions_name(record(PICTURE, "nekro, look", PICTURE), NAMES)
-    assert not mentions_name(record(PICTURE, Mention("1", "nekro")), NAMES)
+    assert called_name(record(PICTURE, "nekro, look", PICTURE), NAMES)
+    assert not called_name(record(PICTURE, Mention("1", "nekro")), NAMES)
 
 
 def test_an_empty_name_of_the_bot_is_never_recognized() -> None:
-    assert not mentions_name(record("anything, really"), ["", " ", "\u200b"])
+    assert not called_name(record("anything, really"), ["", " ", "\u200b"])
 
 
 def choose(*pending: PendingMessage, now: float) -> object:
@@ -135,7 +138,9 @@ def choose(*pending: PendingMessage, now: float) -> object:
 
 def test_a_message_whose_answer_a_plugin_forces_is_always_answered() -> None:
     said = PendingMessage(record("hi", seq=7), 10.0)
-    for forced, decision in (((7,), StartTurn(said.record, "forced")), ((8,), StaySilent())):
+    demanded = MessageDecision(reason=DecisionReason.FORCED, detail="a.plugin")
+    for seq, decision in ((7, StartTurn(said.record, demanded)), (8, StaySilent())):
+        forced = {seq: "a.plugin"}
         assert (
             decide([said], now=99.0, wall=NOW, settings=SETTINGS, names=NAMES, forced=forced)
             == decision
@@ -149,7 +154,7 @@ def test_decide_waits_while_the_person_types() -> None:
     )
     assert choose(first, now=10.0) == WaitForMore(pytest.approx(0.9), first.record)
     assert choose(first, second, now=10.9) == WaitForMore(pytest.approx(0.8), first.record)
-    assert choose(first, second, now=11.75) == StartTurn(first.record, "named")
+    assert choose(first, second, now=11.75) == StartTurn(first.record, NAMED)
 
 
 def test_decide_does_not_wait_for_other_people() -> None:
@@ -157,7 +162,7 @@ def test_decide_does_not_wait_for_other_people() -> None:
         PendingMessage(record("nekro"), 10.0),
         PendingMessage(record("ha", by="mei"), 10.8),
     )
-    assert choose(asked, other, now=10.95) == StartTurn(asked.record, "named")
+    assert choose(asked, other, now=10.95) == StartTurn(asked.record, NAMED)
 
 
 def test_a_person_who_never_stops_typing_is_answered_at_the_longest_wait() -> None:
@@ -166,7 +171,7 @@ def test_a_person_who_never_stops_typing_is_answered_at_the_longest_wait() -> No
         *(PendingMessage(record("..."), 10 + n / 2) for n in range(13)),
     ]
     assert choose(*pending, now=15.9) == WaitForMore(pytest.approx(0.1), pending[0].record)
-    assert choose(*pending, now=16.05) == StartTurn(pending[0].record, "named")
+    assert choose(*pending, now=16.05) == StartTurn(pending[0].record, NAMED)
 
 
 def test_talk_among_others_is_not_answered() -> None:

@@ -53,7 +53,7 @@ async def test_the_annotation_decides_the_class_of_the_message(
     world.write("hooked.py", plugin_source("hooked", more=more))
     with install_facades():
         async with world.bot() as registry:
-            signal = await registry.on_user_message(world.ctx(), MESSAGE)
+            signal = (await registry.on_user_message(world.ctx(), MESSAGE)).signal
     assert signal is MsgSignal.FORCE_TRIGGER
 
 
@@ -71,5 +71,5 @@ plugin.mount_on_user_message()(Hooks().hook)
 """
     world.write("hooked.py", plugin_source("hooked", more=more))
     async with world.bot() as registry:
-        signal = await registry.on_user_message(world.ctx(), MESSAGE)
+        signal = (await registry.on_user_message(world.ctx(), MESSAGE)).signal
     assert signal is MsgSignal.FORCE_TRIGGER

@@ -62,7 +62,7 @@ class Talk:
 
         Returns whether it is a command or an answer to one. The command may still be running.
         """
-        return self.router.on_record(self.record(*parts, **more), self.tasks.start_soon)
+        return bool(self.router.on_record(self.record(*parts, **more), self.tasks.start_soon))
 
     async def say(self, *parts: str | Segment, replies: int = 1, **more: Any) -> list[str]:
         """Give the router a person's command, wait for its replies, and return them."""

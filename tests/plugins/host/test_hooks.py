@@ -85,7 +85,7 @@ async def test_the_signals_of_all_plugins_are_combined(
         world.write(f"{name}.py", plugin_source(name, more=HOOK.format(body=body)))
     async with world.bot(message_s=1 if "sleep" in "".join(bodies) else 30) as registry:
         ctx = registry.context_for(GROUP, user_id="10001")
-        assert await registry.on_user_message(ctx, MESSAGE) is signal
+        assert (await registry.on_user_message(ctx, MESSAGE)).signal is signal
 
 
 async def test_a_path_in_a_message_is_not_read_on_the_host(world: World) -> None:

@@ -87,7 +87,8 @@ async def test_a_plugin_that_fails_in_every_hook_does_not_disturb_others(
         assert (a.state, b.state) == (PluginState.LOADED, PluginState.LOADED)
         ctx = registry.context_for(GROUP)
         assert [each.text for each in await registry.prompt_injections(ctx)] == ["good"]
-        assert await registry.on_user_message(ctx, MESSAGE) is MsgSignal.FORCE_TRIGGER
+        given = await registry.on_user_message(ctx, MESSAGE)
+        assert given.signal is MsgSignal.FORCE_TRIGGER
         await ctx.push_system("line")
         await registry.on_channel_reset(ctx)
         assert [each.name for each in (await registry.tools_in(ctx)).named] == ["g"]

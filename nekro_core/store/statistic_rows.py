@@ -1,0 +1,210 @@
+"""Adds counts to the rows of the statistics."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from types import MappingProxyType
+
+from nekro_core.store.database import SqlStatement, Value
+from nekro_core.store.histogram import bucket_of
+
+HOUR_S = 3600
+DAY_S = 86_400
+_ROWS = 100
+"""Maximum number of rows in one statement."""
+
+
+class Period(StrEnum):
+    """The time that one row of the statistics sums up. Days and months are those of UTC."""
+
+    HOUR = "hour"
+    DAY = "day"
+    MONTH = "month"
+    EVER = "ever"
+
+
+class Dimension(StrEnum):
+    """What a row of the statistics is about. Each names its rows differently."""
+
+    ALL = "all"
+    """The whole bot. The name is empty."""
+    CHAT = "chat"
+    """A chat, by its key. The name of chats whose person was erased is empty."""
+    PERSON = "person"
+    """A person: ``instance:user_id``. The name of erased people is empty."""
+    MODEL = "model"
+    """A model, by its name."""
+    PLUGIN = "plugin"
+    """A plugin that asked a model, by its key."""
+    TOOL = "tool"
+    """A tool, by its name."""
+    MEMBER = "member"
+    """A person in one chat, of all time. The name is the chat key, the member is the person."""
+
+
+class LatencyMeasure(StrEnum):
+    """What a latency measures."""
+
+    FIRST_WORDS = "first_words"
+    """From the beginning of a turn to its first message for the platform; of the whole bot."""
+    TURN = "turn"
+    """A whole turn; of the whole bot."""
+    REQUEST = "request"
+    """One reply of a model; of the whole bot and of each model."""
+    CALL = "call"
+    """One call of a tool; of the whole bot and of each tool."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sums:
+    """The columns of a row that are added up."""
+
+    messages: int = 0
+    sent: int = 0
+    turns: int = 0
+    errors: int = 0
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    calls: int = 0
+    call_errors: int = 0
+
+    def add(self, other: "Sums") -> None:
+        """Add another row."""
+        for name in SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+KEPT_S: Mapping[tuple[Period, Dimension], float] = MappingProxyType(
+    {
+        (Period.HOUR, Dimension.CHAT): 31 * DAY_S,
+        (Period.HOUR, Dimension.PERSON): 0.0,
+        (Period.HOUR, Dimension.MODEL): 92 * DAY_S,
+        (Period.HOUR, Dimension.PLUGIN): 92 * DAY_S,
+        (Period.HOUR, Dimension.TOOL): 92 * DAY_S,
+        (Period.DAY, Dimension.CHAT): 400 * DAY_S,
+        (Period.DAY, Dimension.PERSON): 92 * DAY_S,
+    }
+)
+"""How long rows are kept; rows that are not named here stay for ever. Without these limits the
+statistics of a million messages would take more space than the messages."""
+
+
+def is_kept(period: Period, dimension: Dimension, age_s: float) -> bool:
+    """Return whether there is a row for a period of this age."""
+    kept = KEPT_S.get((period, dimension))
+    return kept is None or age_s < kept
+
+
+SUMMED = tuple(each.name for each in fields(Sums))
+KEY = ("period", "dimension", "name", "member", "start")
+LATENCY_KEY = ("period", "dimension", "name", "measure", "start", "bucket")
+Subject = tuple[Dimension, str]
+"""What is counted, and its name."""
+
+
+def period_start(period: Period, at: float) -> int:
+    """Return when the period began that contains this time, in seconds since 1970."""
+    match period:
+        case Period.HOUR:
+            return int(at // HOUR_S) * HOUR_S
+        case Period.DAY:
+            return int(at // DAY_S) * DAY_S
+        case Period.MONTH:
+            day = datetime.fromtimestamp(at, UTC)
+            return int(datetime(day.year, day.month, 1, tzinfo=UTC).timestamp())
+        case Period.EVER:
+            return 0
+
+
+@dataclass(slots=True)
+class Increments:
+    """Counts that are to be added to the rows. ``now`` decides which periods are too old to get a
+    row of their own."""
+
+    now: float
+    _sums: defaultdict[tuple[Value, ...], Sums] = field(default_factory=lambda: defaultdict(Sums))
+    _latencies: Counter[tuple[Value, ...]] = field(default_factory=Counter)
+
+    def count(self, at: float, subjects: Sequence[Subject], sums: Sums) -> None:
+        """Add to the rows of these subjects at this time, and to those of the whole bot."""
+        for period in Period:
+            start = period_start(period, at)
+            self._sums[period, Dimension.ALL, "", "", start].add(sums)
+            for dimension, name in subjects:
+                if is_kept(period, dimension, self.now - at):
+                    self._sums[period, dimension, name, "", start].add(sums)
+
+    def count_member(self, chat_key: str, user_id: str, sums: Sums) -> None:
+        """Add to the row of a person in a chat."""
+        self._sums[Period.EVER, Dimension.MEMBER, chat_key, user_id, 0].add(sums)
+
+    def count_latency(
+        self, at: float, subjects: Sequence[Subject], measure: LatencyMeasure, seconds: float
+    ) -> None:
+        """Add a latency to the rows of these subjects, and to those of the whole bot."""
+        bucket = bucket_of(seconds)
+        for period in (Period.HOUR, Period.DAY, Period.MONTH):
+            start = period_start(period, at)
+            self._latencies[period, Dimension.ALL, "", measure, start, bucket] += 1
+            for dimension, name in subjects:
+                if is_kept(period, dimension, self.now - at):
+                    self._latencies[period, dimension, name, measure, start, bucket] += 1
+
+    def statements(self) -> Iterator[SqlStatement]:
+        """Return the statements that add everything to the rows."""
+        rows = [
+            (*_texts(key), *(getattr(sums, name) for name in SUMMED))
+            for key, sums in self._sums.items()
+        ]
+        yield from adding("statistics", KEY, SUMMED, rows)
+        latencies = [(*_texts(key), number) for key, number in self._latencies.items()]
+        yield from adding("latencies", LATENCY_KEY, ("number",), latencies)
+
+
+def _texts(key: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Return a key with plain texts: asyncpg refuses members of an enumeration."""
+    return tuple(str(each) if isinstance(each, str) else each for each in key)
+
+
+def adding(
+    table: str, key: Sequence[str], summed: Sequence[str], rows: Sequence[tuple[Value, ...]]
+) -> Iterator[SqlStatement]:
+    """Return the statements that add rows to a table. Rows with the same key are added up."""
+    one = f"({', '.join('?' * (len(key) + len(summed)))})"
+    for at in range(0, len(rows), _ROWS):
+        part = rows[at : at + _ROWS]
+        yield SqlStatement(
+            f"INSERT INTO {table} ({', '.join((*key, *summed))}) "
+            f"VALUES {', '.join([one] * len(part))} {on_conflict_add(table, key, summed)}",
+            tuple(value for row in part for value in row),
+        )
+
+
+def on_conflict_add(table: str, key: Sequence[str], summed: Sequence[str]) -> str:
+    """Return the end of an ``INSERT`` that adds to the row that has the same key."""
+    added = ", ".join(f"{each} = {table}.{each} + excluded.{each}" for each in summed)
+    return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {added}"
+
+
+def anonymized(where: str, values: Sequence[Value]) -> Iterator[SqlStatement]:
+    """Return the statements that remove the name from all rows that fulfil a condition. Their sums
+    are added to the rows without a name. The condition may use ``dimension`` and ``name``."""
+    for table, key, summed in (
+        ("statistics", KEY, SUMMED),
+        ("latencies", LATENCY_KEY, ("number",)),
+    ):
+        nameless = ["''" if each in ("name", "member") else each for each in key]
+        grouped = [each for each in key if each not in ("name", "member")]
+        sums = [f"SUM({each})" for each in summed]
+        yield SqlStatement(
+            f"INSERT INTO {table} ({', '.join((*key, *summed))}) "
+            f"SELECT {', '.join((*nameless, *sums))} FROM {table} WHERE name <> '' AND {where} "
+            f"GROUP BY {', '.join(grouped)} {on_conflict_add(table, key, summed)}",
+            tuple(values),
+        )
+        yield SqlStatement(f"DELETE FROM {table} WHERE name <> '' AND {where}", tuple(values))

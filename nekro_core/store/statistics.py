@@ -1,0 +1,360 @@
+"""Answers questions about the statistics: sums and latencies by hour, day and month, of the whole
+bot or of one chat, person, model, plugin or tool.
+
+The answers come from the rows that `nekro_core.store.statistics_counter` fills, so a year is
+answered as fast as a day. A question about a span is answered from the largest periods that fit
+into it. Without a time zone, days and months are those of UTC.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
+
+from nekro_core.store.database import Database, Row, Value
+from nekro_core.store.histogram import LatencySummary, summary_of
+from nekro_core.store.statistic_rows import (
+    DAY_S,
+    HOUR_S,
+    SUMMED,
+    Dimension,
+    LatencyMeasure,
+    Period,
+    is_kept,
+    period_start,
+)
+
+_MOST = 1_000
+"""Maximum number of rows of a ranking."""
+_LONG_S = 62 * DAY_S
+"""A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
+_CANDIDATES = 80
+_MOST_BATCHES = 50
+"""How many times as many names are tried at most. If the use of all time says little about the use
+in the span, the end of the ranking may be inexact."""
+_TOKENS = "prompt_tokens + completion_tokens"
+_SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsRow:
+    """The sums of one period, or of one chat, person, model, plugin or tool.
+
+    Attributes:
+        start: When the period began, in seconds since 1970; 0 in a ranking.
+        name: Of what the row is (`Dimension`); empty for the whole bot and for erased people.
+        messages: Messages of people.
+        sent: Messages of the bot.
+        turns: Turns that have ended.
+        errors: How many of the turns ended with an error or at a limit.
+        requests: Replies of models.
+        prompt_tokens: Tokens of the requests.
+        cached_tokens: How many of ``prompt_tokens`` came from the provider's cache.
+        completion_tokens: Tokens of the replies.
+        cost: In the operator's currency.
+        calls: Calls of tools in turns.
+        call_errors: How many of the calls failed.
+    """
+
+    start: float = 0.0
+    name: str = ""
+    messages: int = 0
+    sent: int = 0
+    turns: int = 0
+    errors: int = 0
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    calls: int = 0
+    call_errors: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """The sum of prompt and completion tokens."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyRow:
+    """The latencies of one period. ``start`` is its begin, in seconds since 1970."""
+
+    start: float
+    latency: LatencySummary
+
+
+class StatisticsRepository:
+    """Reads the statistics. ``clock`` returns seconds since 1970."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def series(
+        self,
+        period: Period,
+        *,
+        since: float,
+        until: float,
+        dimension: Dimension = Dimension.ALL,
+        name: str = "",
+        timezone: tzinfo = UTC,
+    ) -> list[StatisticsRow]:
+        """Get the sums of each hour, day or month, oldest first, from the one that contains
+        ``since`` up to but not including ``until``. Periods without rows are left out.
+
+        Args:
+            period: The length of the periods; not `Period.EVER`.
+            since: Seconds since 1970.
+            until: Seconds since 1970.
+            dimension: Which rows.
+            name: Whose rows; see `Dimension`.
+            timezone: The time zone of the days. Months are those of UTC, and so are days for which
+                there are no rows of single hours (`KEPT_S`).
+        """
+        finer = period
+        hours = self._finest(since, dimension) is Period.HOUR
+        if period is Period.DAY and timezone is not UTC and hours:
+            finer = Period.HOUR
+            since = _day_start(since, timezone)
+        rows = await self._database.read(
+            f"SELECT start, {', '.join(SUMMED)} FROM statistics WHERE period = ? "
+            "AND dimension = ? AND name = ? AND member = '' AND start >= ? AND start < ? "
+            "ORDER BY start",
+            finer.value,
+            dimension.value,
+            name,
+            period_start(finer, since),
+            int(until),
+        )
+        if finer is period:
+            return [_row(row, start=row["start"], name=name) for row in rows]
+        days: dict[float, list[Row]] = {}
+        for row in rows:
+            days.setdefault(_day_start(row["start"], timezone), []).append(row)
+        return [_total(start, name, of_day) for start, of_day in days.items()]
+
+    async def totals(
+        self,
+        *,
+        since: float,
+        until: float,
+        dimension: Dimension = Dimension.ALL,
+        name: str = "",
+    ) -> StatisticsRow:
+        """Get the sums of a span. It begins and ends with a whole hour; where there are no rows of
+        single hours any more, with a whole day or month of UTC."""
+        sql, values = self._cover(since, until, dimension, "AND name = ?", (name,), SUMMED)
+        rows = await self._database.read(f"SELECT {_SUMS} FROM ({sql}) AS parts", *values)
+        return _row(rows[0], start=0, name=name)
+
+    async def ranking(
+        self,
+        dimension: Dimension,
+        *,
+        since: float,
+        until: float,
+        order: str = "cost",
+        limit: int = 50,
+    ) -> list[StatisticsRow]:
+        """Get the sums of a span for each chat, person, model, plugin or tool, the largest first.
+
+        Args:
+            dimension: What to rank; not `Dimension.ALL` or `Dimension.MEMBER`.
+            since: Seconds since 1970; see `totals`.
+            until: Seconds since 1970.
+            order: The sum that decides: the name of a field of `StatisticsRow`, or ``tokens``.
+            limit: Maximum number of rows, at most 1,000.
+
+        Raises:
+            ValueError: There is no such sum.
+        """
+        if order not in (*SUMMED, "tokens"):
+            raise ValueError(f"order {order!r}: expected one of {', '.join((*SUMMED, 'tokens'))}")
+        limit = max(1, min(limit, _MOST))
+        if until - since > _LONG_S:
+            return await self._long_ranking(dimension, since, until, order, limit)
+        measure = _TOKENS if order == "tokens" else order
+        sql, values = self._cover(since, until, dimension, "", (), ("name", f"{measure} AS ranked"))
+        rows = await self._database.read(
+            f"SELECT name, SUM(ranked) AS ranked FROM ({sql}) AS parts GROUP BY name "
+            "ORDER BY 2 DESC, name LIMIT ?",
+            *values,
+            limit,
+        )
+        found = await self._sums(dimension, since, until, [row["name"] for row in rows])
+        return sorted(found, key=lambda row: (-getattr(row, order), row.name))
+
+    async def _long_ranking(
+        self, dimension: Dimension, since: float, until: float, order: str, limit: int
+    ) -> list[StatisticsRow]:
+        """Rank a long span without reading all its rows. What something used of all time is at
+        least what it used in the span. So those that used most of all time are read first, until no
+        other one can be among the first."""
+        measure = _TOKENS if order == "tokens" else order
+        rows = await self._database.read(
+            f"SELECT name, {measure} AS ranked FROM statistics WHERE period = ? AND dimension = ? "
+            f"AND {measure} > 0 ORDER BY 2 DESC LIMIT ?",
+            Period.EVER.value,
+            dimension.value,
+            _CANDIDATES * _MOST_BATCHES,
+        )
+        found: list[StatisticsRow] = []
+        for at in range(0, len(rows), _CANDIDATES):
+            names = [row["name"] for row in rows[at : at + _CANDIDATES]]
+            found += await self._sums(dimension, since, until, names)
+            found.sort(key=lambda row: (-getattr(row, order), row.name))
+            del found[limit:]
+            further = rows[at + _CANDIDATES]["ranked"] if at + _CANDIDATES < len(rows) else 0
+            if len(found) == limit and getattr(found[-1], order) >= further:
+                break
+        return found
+
+    async def _sums(
+        self, dimension: Dimension, since: float, until: float, names: list[str]
+    ) -> list[StatisticsRow]:
+        """Get the sums of a span for these names. Names without rows are left out."""
+        if not names:
+            return []
+        condition = f"AND member = '' AND name IN ({', '.join('?' * len(names))})"
+        sql, values = self._cover(
+            since, until, dimension, condition, tuple(names), ("name", *SUMMED)
+        )
+        rows = await self._database.read(
+            f"SELECT name, {_SUMS} FROM ({sql}) AS parts GROUP BY name", *values
+        )
+        return [_row(row, start=0, name=row["name"]) for row in rows]
+
+    async def latency(
+        self,
+        measure: LatencyMeasure,
+        *,
+        since: float,
+        until: float,
+        dimension: Dimension = Dimension.ALL,
+        name: str = "",
+    ) -> LatencySummary:
+        """Get the median and the 95th percentile of a span; see `totals`."""
+        sql, values = self._cover(
+            since,
+            until,
+            dimension,
+            "AND name = ? AND measure = ?",
+            (name, measure.value),
+            ("bucket", "number"),
+            table="latencies",
+        )
+        rows = await self._database.read(
+            f"SELECT bucket, SUM(number) AS number FROM ({sql}) AS parts GROUP BY bucket", *values
+        )
+        return summary_of({row["bucket"]: int(row["number"]) for row in rows})
+
+    async def latency_series(
+        self,
+        measure: LatencyMeasure,
+        period: Period,
+        *,
+        since: float,
+        until: float,
+        dimension: Dimension = Dimension.ALL,
+        name: str = "",
+    ) -> list[LatencyRow]:
+        """Get the latencies of each hour, day or month of UTC, oldest first."""
+        rows = await self._database.read(
+            "SELECT start, bucket, number FROM latencies WHERE period = ? AND dimension = ? "
+            "AND name = ? AND measure = ? AND start >= ? AND start < ?",
+            period.value,
+            dimension.value,
+            name,
+            measure.value,
+            period_start(period, since),
+            int(until),
+        )
+        found: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        for row in rows:
+            found[row["start"]][row["bucket"]] = row["number"]
+        return [
+            LatencyRow(start=start, latency=summary_of(found[start])) for start in sorted(found)
+        ]
+
+    def _finest(self, since: float, dimension: Dimension) -> Period:
+        """Return the shortest period for which there are rows since this time."""
+        age = self._clock() - since
+        kept = (each for each in Period if is_kept(each, dimension, age))
+        return next(kept, Period.MONTH)
+
+    def _cover(
+        self,
+        since: float,
+        until: float,
+        dimension: Dimension,
+        condition: str,
+        values: tuple[Value, ...],
+        columns: Iterable[str],
+        *,
+        table: str = "statistics",
+    ) -> tuple[str, list[Value]]:
+        """Return the SELECT of the fewest rows that together make up a span."""
+        parts = [*spans(since, until, finest=self._finest(since, dimension))]
+        one = (
+            f"SELECT {', '.join(columns)} FROM {table} WHERE period = ? AND dimension = ? "
+            f"{condition} AND start >= ? AND start < ?"
+        )
+        bound: list[Value] = []
+        for period, begin, end in parts:
+            bound += [period.value, dimension.value, *values, begin, end]
+        return " UNION ALL ".join([one] * len(parts)), bound
+
+
+def spans(since: float, until: float, *, finest: Period) -> Iterator[tuple[Period, int, int]]:
+    """Cut a span into months, days and hours. Each part is a period with the begin of its first
+    row and the end of its last one. The first and last row may reach beyond the span."""
+    begin, end = period_start(finest, since), _round_up(finest, until)
+    inner = [begin, _round_up(Period.DAY, begin), _round_up(Period.MONTH, begin)]
+    outer = [period_start(Period.MONTH, end), period_start(Period.DAY, end), end]
+    if inner[2] <= outer[0]:
+        cuts = [*inner, *outer]
+        kinds = [Period.HOUR, Period.DAY, Period.MONTH, Period.DAY, Period.HOUR]
+    elif inner[1] <= outer[1]:
+        cuts = [inner[0], inner[1], outer[1], outer[2]]
+        kinds = [Period.HOUR, Period.DAY, Period.HOUR]
+    else:
+        cuts, kinds = [begin, end], [Period.HOUR]
+    found = False
+    for period, (first, last) in zip(kinds, pairwise(cuts), strict=True):
+        if first < last:
+            found = True
+            yield period, first, last
+    if not found:
+        yield finest, begin, begin
+
+
+def _round_up(period: Period, at: float) -> int:
+    start = period_start(period, at)
+    if start == at:
+        return start
+    match period:
+        case Period.HOUR:
+            return start + HOUR_S
+        case Period.DAY:
+            return start + DAY_S
+        case _:
+            return period_start(Period.MONTH, start + 32 * DAY_S)
+
+
+def _day_start(at: float, timezone: tzinfo) -> float:
+    """Return when the day began there that contains this time."""
+    day = datetime.fromtimestamp(at, timezone)
+    return day.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+
+
+def _row(row: Row, *, start: float, name: str) -> StatisticsRow:
+    sums = {each: int(row[each] or 0) for each in SUMMED if each != "cost"}
+    return StatisticsRow(start=float(start), name=name, cost=float(row["cost"] or 0.0), **sums)
+
+
+def _total(start: float, name: str, rows: list[Row]) -> StatisticsRow:
+    sums = {each: sum(row[each] for row in rows) for each in SUMMED}
+    return StatisticsRow(start=start, name=name, **sums)

@@ -1,0 +1,237 @@
+"""Counts messages, turns and requests into the rows of the statistics, a slice at a time.
+
+A slice adds its counts and notes in the same transaction which rows it has counted, so nothing is
+counted twice, whenever the process ends. Rows from before the statistics existed are counted in the
+same way as new ones. Nobody who writes a message or ends a turn waits for this, and neither needs
+another statement: new rows are in the statistics within a few seconds.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import anyio
+from loguru import logger
+
+from nekro_core.store.database import Database, Row, Rows, SqlStatement, upsert
+from nekro_core.store.errors import StoreError
+from nekro_core.store.messages import MessageRepository
+from nekro_core.store.statistic_rows import Dimension, Increments, LatencyMeasure, Subject, Sums
+
+_MESSAGES = 200
+"""Number of messages in a slice. It takes about 10 ms."""
+_TURNS = 40
+_USES = 300
+_SETTLED_S = 2.0
+"""A message gets its number a moment before it is stored. So only messages are counted whose
+numbers were given away this many seconds ago."""
+_ROUND_S = 5.0
+_PAUSE_S = 0.02
+_AFTER_FAULT_S = 60.0
+_GOOD_STOPS = frozenset({"finished", "stopped", "recalled", "too_old", "switched_off"})
+"""Reasons for the end of a turn that are no errors."""
+
+
+class StatisticsCounter:
+    """Counts new rows. ``clock`` returns seconds since 1970."""
+
+    def __init__(
+        self, database: Database, messages: MessageRepository, clock: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._messages = messages
+        self._clock = clock
+        self._counted: dict[str, int] = {}
+        self.pause = anyio.Lock()
+        """Whoever holds this lock may remove a person from the rows. No slice is counted meanwhile,
+        so none writes the person into the statistics again."""
+        self._settled = self._given = messages.last_seq
+        self._given_at = clock()
+
+    async def follow(self) -> None:
+        """Count until cancelled."""
+        while True:
+            pause = _PAUSE_S
+            try:
+                if not await self.count_slice():
+                    pause = _ROUND_S
+            except StoreError as error:
+                logger.warning("the statistics pause: {}", error)
+                pause = _AFTER_FAULT_S
+            await anyio.sleep(pause)
+
+    async def count_slice(self, *, times: int = 1) -> bool:
+        """Count the next slice. ``times`` makes it larger. Returns whether another slice may be
+        left. Raises `StoreError`; then nothing was counted."""
+        async with self.pause:
+            messages = await self._count_messages(_MESSAGES * times)
+            turns = await self._count_turns(_TURNS * times)
+            return await self._count_uses(_USES * times) or messages or turns
+
+    async def backlog(self) -> int:
+        """Return about how many messages and turns are not counted yet. It is large after the first
+        start of a version with statistics."""
+        through = await self._through("messages")
+        (row,) = await self._database.read(
+            "SELECT COUNT(*) AS number FROM turns WHERE counted = ? AND running_chat IS NULL", False
+        )
+        return max(self._messages.last_seq - through, 0) + int(row["number"])
+
+    async def _through(self, table: str) -> int:
+        if table not in self._counted:
+            rows = await self._database.read("SELECT through FROM counted WHERE name = ?", table)
+            self._counted[table] = rows[0]["through"] if rows else 0
+        return self._counted[table]
+
+    async def _note(self, table: str, through: int, increments: Increments) -> None:
+        noted = upsert("counted", {"name": table, "through": through}, key=("name",))
+        await self._database.write(*increments.statements(), noted)
+        self._counted[table] = through
+
+    def _settle(self) -> int:
+        """Return the highest number of a message that no write in the queue has."""
+        now = self._clock()
+        if abs(now - self._given_at) >= _SETTLED_S:
+            self._settled, self._given = self._given, self._messages.last_seq
+            self._given_at = now
+        return self._settled
+
+    async def _count_messages(self, limit: int) -> bool:
+        settled, through = self._settle(), await self._through("messages")
+        if settled <= through:
+            return False
+        rows = await self._database.read(
+            "SELECT seq, chat_key, instance, author, user_id, time FROM messages "
+            "WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            through,
+            settled,
+            limit,
+        )
+        increments = Increments(self._clock())
+        for row in rows:
+            _count_message(increments, row)
+        whole = len(rows) == limit
+        await self._note("messages", rows[-1]["seq"] if whole else settled, increments)
+        return whole
+
+    async def _count_turns(self, limit: int) -> bool:
+        turns = await self._database.read(
+            "SELECT id, chat_key, user_id, stop, started, ended FROM turns "
+            "WHERE counted = ? AND running_chat IS NULL ORDER BY id LIMIT ?",
+            False,
+            limit,
+        )
+        if not turns:
+            return False
+        ids = [turn["id"] for turn in turns]
+        marks = ", ".join("?" * len(ids))
+        steps = await self._database.read(f"SELECT * FROM steps WHERE turn_id IN ({marks})", *ids)
+        calls = await self._database.read(
+            "SELECT r.turn_id, c.name, c.outcome, c.started, c.seconds FROM runs r "
+            f"JOIN tool_calls c ON c.run_id = r.run_id WHERE r.turn_id IN ({marks})",
+            *ids,
+        )
+        sent = await self._database.read(
+            "SELECT r.turn_id, MIN(d.created) AS first FROM runs r "
+            f"JOIN deliveries d ON d.run_id = r.run_id WHERE r.turn_id IN ({marks}) "
+            "GROUP BY r.turn_id",
+            *ids,
+        )
+        increments, of_turn = Increments(self._clock()), _by_turn(steps, calls)
+        first = {row["turn_id"]: row["first"] for row in sent}
+        for turn in turns:
+            _count_turn(increments, turn, of_turn[turn["id"]], first.get(turn["id"]))
+        await self._database.write(
+            *increments.statements(),
+            SqlStatement(f"UPDATE turns SET counted = ? WHERE id IN ({marks})", (True, *ids)),
+        )
+        return len(turns) == limit
+
+    async def _count_uses(self, limit: int) -> bool:
+        through = await self._through("model_uses")
+        rows = await self._database.read(
+            "SELECT * FROM model_uses WHERE id > ? ORDER BY id LIMIT ?", through, limit
+        )
+        if not rows:
+            return False
+        increments = Increments(self._clock())
+        for row in rows:
+            subjects = (*_subjects(row), (Dimension.PLUGIN, row["plugin"]))
+            _count_request(increments, row, subjects)
+        await self._note("model_uses", rows[-1]["id"], increments)
+        return len(rows) == limit
+
+
+_StepsAndCalls = tuple[list[Row], list[Row]]
+
+
+def _by_turn(steps: Rows, calls: Rows) -> defaultdict[int, _StepsAndCalls]:
+    found: defaultdict[int, _StepsAndCalls] = defaultdict(lambda: ([], []))
+    for step in steps:
+        found[step["turn_id"]][0].append(step)
+    for call in calls:
+        found[call["turn_id"]][1].append(call)
+    return found
+
+
+def _subjects(row: Row) -> tuple[Subject, ...]:
+    """Return the chat and the person of a row. Both are empty in rows of erased people."""
+    chat, user = row["chat_key"], row["user_id"]
+    subjects: tuple[Subject, ...] = ((Dimension.CHAT, chat),) if chat else ()
+    if chat and user:
+        instance = chat.partition("-")[0]
+        subjects += ((Dimension.PERSON, f"{instance}:{user}"),)
+    return subjects
+
+
+def _count_message(increments: Increments, row: Row) -> None:
+    if row["author"] == "person":
+        sums = Sums(messages=1)
+        increments.count(row["time"], _subjects(row), sums)
+        if row["user_id"]:
+            increments.count_member(row["chat_key"], row["user_id"], sums)
+    elif row["author"] == "bot":
+        increments.count(row["time"], ((Dimension.CHAT, row["chat_key"]),), Sums(sent=1))
+
+
+def _count_turn(
+    increments: Increments, turn: Row, of_turn: _StepsAndCalls, first: float | None
+) -> None:
+    started, subjects = turn["started"], _subjects(turn)
+    sums = Sums(turns=1, errors=int(turn["stop"] not in _GOOD_STOPS))
+    increments.count(started, subjects, sums)
+    _count_of_member(increments, turn, sums)
+    increments.count_latency(started, (), LatencyMeasure.TURN, turn["ended"] - started)
+    if first is not None:
+        increments.count_latency(started, (), LatencyMeasure.FIRST_WORDS, first - started)
+    steps, calls = of_turn
+    for step in steps:
+        _count_request(increments, step, subjects)
+    for call in calls:
+        tool: Subject = (Dimension.TOOL, call["name"][:_MOST_NAME])
+        made = Sums(calls=1, call_errors=int(call["outcome"] != "ok"))
+        increments.count(call["started"], (*subjects, tool), made)
+        increments.count_latency(call["started"], (tool,), LatencyMeasure.CALL, call["seconds"])
+
+
+def _count_request(increments: Increments, row: Row, subjects: tuple[Subject, ...]) -> None:
+    """Count a step of a turn, or a plugin's request."""
+    sums = Sums(
+        requests=1,
+        prompt_tokens=row["prompt_tokens"],
+        cached_tokens=row["cached_tokens"],
+        completion_tokens=row["completion_tokens"],
+        cost=row["cost"],
+    )
+    model: Subject = (Dimension.MODEL, row["model"][:_MOST_NAME])
+    increments.count(row["started"], (*subjects, model), sums)
+    increments.count_latency(row["started"], (model,), LatencyMeasure.REQUEST, row["seconds"])
+    _count_of_member(increments, row, sums)
+
+
+def _count_of_member(increments: Increments, row: Row, sums: Sums) -> None:
+    if row["chat_key"] and row["user_id"]:
+        increments.count_member(row["chat_key"], row["user_id"], sums)
+
+
+_MOST_NAME = 255
+"""Maximum number of characters of the name of a model or a tool in the statistics."""
