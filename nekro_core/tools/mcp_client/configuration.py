@@ -57,6 +57,17 @@ class McpServerConfig:
             text = text.replace(secret, "[secret]")
         return text
 
+    def cleaned(self, value: Any) -> Any:
+        """Get a JSON value with the server's secrets replaced in all its texts and keys."""
+        match value:
+            case str():
+                return self.without_secrets(value)
+            case list():
+                return [self.cleaned(each) for each in value]
+            case dict():
+                return {self.cleaned(key): self.cleaned(each) for key, each in value.items()}
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
