@@ -24,6 +24,7 @@ from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.models import ModelRegistry
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
@@ -31,6 +32,8 @@ from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
+from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
@@ -49,12 +52,14 @@ class AgentRuntime:
         services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
+        models: The models, which can be replaced.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
 
     services: SessionServices
     sessions: Sessions
     admission: Admission
+    models: ModelRegistry
     tasks: TaskGroup
 
     @classmethod
@@ -67,7 +72,8 @@ class AgentRuntime:
         message_io: MessageIO,
         boxes: BoxServices,
         extensions: Extensions,
-        model: ChatModel,
+        model: ReplaceableModel,
+        make_model: Callable[[LLMSettings], ChatModel],
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
@@ -85,6 +91,10 @@ class AgentRuntime:
                 hooked_model,
                 named_models.get,
                 adapter_of=message_io.store.accounts.adapter_of,
+            )
+            named_models.listen(policies.recompute)
+            models = ModelRegistry(
+                settings.nekro_llm, model, named_models, extensions.models, make_model
             )
             catalogue = Catalogue.load()
             router = CommandRouter(
@@ -151,7 +161,13 @@ class AgentRuntime:
             older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
             admission = Admission(policies, router, erasure)
-            yield cls(services=services, sessions=sessions, admission=admission, tasks=tasks)
+            yield cls(
+                services=services,
+                sessions=sessions,
+                admission=admission,
+                models=models,
+                tasks=tasks,
+            )
 
     async def start(self) -> None:
         """Resume the work of an earlier process, then begin to give records to the sessions. Raises

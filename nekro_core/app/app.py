@@ -9,6 +9,7 @@ temporary folder.
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +30,8 @@ from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
@@ -118,9 +121,9 @@ class App:
             boxes = await stack.enter_async_context(
                 BoxServices.open(settings, data, preview=preview, clock=clock)
             )
-            if model is None:
-                model = _make_model(settings, data, report)
-                stack.push_async_callback(model.aclose)
+            make_model = partial(_make_model, settings, data, report)
+            own_model = ReplaceableModel(model or make_model(settings.nekro_llm))
+            stack.push_async_callback(own_model.aclose)
             extensions = await stack.enter_async_context(
                 Extensions.open(
                     settings,
@@ -129,7 +132,7 @@ class App:
                     message_io=message_io,
                     accept=host.accept,
                     boxes=boxes,
-                    model=model,
+                    model=own_model,
                     wall=wall,
                 )
             )
@@ -140,7 +143,8 @@ class App:
                     message_io=message_io,
                     boxes=boxes,
                     extensions=extensions,
-                    model=model,
+                    model=own_model,
+                    make_model=make_model,
                     clock=clock,
                     wall=wall,
                 )
@@ -202,6 +206,11 @@ class App:
                 logger.exception("the adapter {} failed while it was closed", adapter.name)
 
     @property
+    def runtime(self) -> AgentRuntime:
+        """The sessions of all chats, with the models that they use."""
+        return self._runtime
+
+    @property
     def adapters(self) -> Mapping[str, Adapter]:
         """Return the adapters that were added, by name."""
         return self._adapters
@@ -218,8 +227,8 @@ async def _start(adapter: Adapter) -> None:
         logger.exception("the adapter {} could not be started", adapter.name)
 
 
-def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
-    """Make the model that the settings name. If they name none, make the embedded model."""
-    if settings.nekro_llm.configured:
-        return OpenAIChatModel(settings.nekro_llm)
+def _make_model(settings: Settings, data: Path, report: Report, llm: LLMSettings) -> ChatModel:
+    """Make the model that ``llm`` names. If it names none, make the embedded model."""
+    if llm.configured:
+        return OpenAIChatModel(llm)
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)

@@ -62,6 +62,10 @@ class PolicyResolver:
         self._cached: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
         conduct.listen(self._cached.clear)
 
+    def recompute(self) -> None:
+        """Compute all policies anew when they are needed next, because the models changed."""
+        self._cached.clear()
+
     def of(self, chat_key: ChatKey) -> ChatPolicy:
         """Return the policy of a chat."""
         overrides = self.conduct.of(chat_key)

@@ -393,7 +393,11 @@ async def running_bot(
             host = AdapterHost(message_io, accounts, data_dir=folder, settings={})
             host.admission = Admission(services.policies, router, erasing)
             runtime = AgentRuntime(
-                services=services, sessions=sessions, admission=host.admission, tasks=tasks
+                services=services,
+                sessions=sessions,
+                admission=host.admission,
+                models=unused,
+                tasks=tasks,
             )
             if recover:
                 await runtime.start()

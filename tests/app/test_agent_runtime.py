@@ -58,7 +58,10 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
         services: Any = SimpleNamespace(inbox=inbox, clock=clock)
         sessions: Any = Sessions()
         admission: Any = None
-        yield AgentRuntime(services=services, sessions=sessions, admission=admission, tasks=tasks)
+        models: Any = None
+        yield AgentRuntime(
+            services=services, sessions=sessions, admission=admission, models=models, tasks=tasks
+        )
 
 
 async def test_an_error_on_one_record_does_not_stop_the_next_records(tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ class ModelGroups(dict[str, ModelConfigGroup]):
             in ``others`` has one of these two names, it replaces the group of this name.
         """
         groups = cls()
+        groups.replace(own, others, embedded=embedded)
+        return groups
+
+    def replace(
+        self, own: LLMSettings, others: Mapping[str, ModelGroupSettings], *, embedded: str
+    ) -> None:
+        """Hold the groups of these settings from now on. See `of` for the arguments."""
+        groups: dict[str, ModelConfigGroup] = {}
         default = _group(DEFAULT, own)
         if not own.configured:
             default = ModelConfigGroup(GROUP_NAME=DEFAULT, CHAT_MODEL=embedded, BASE_URL=EMBEDDED)
@@ -93,7 +101,8 @@ class ModelGroups(dict[str, ModelConfigGroup]):
         )
         for name, settings in others.items():
             groups[name] = _group(name, settings)
-        return groups
+        self.clear()
+        self.update(groups)
 
 
 def _group(name: str, settings: LLMSettings) -> ModelConfigGroup:

@@ -1,0 +1,82 @@
+"""Holds the models of the bot, and changes them while it runs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from nekro_core.compat.nekro_agent.host import NekroAgentHost
+from nekro_core.compat.nekro_agent.models.groups import ModelGroups
+from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.model import ChatModel
+from nekro_core.llm.named import NamedModels
+from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.settings import LLMSettings
+from nekro_core.plugins.models.endpoints import PluginModels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginModelViews:
+    """How plugins see the models: the endpoints, and the groups under nekro-agent's names."""
+
+    endpoints: PluginModels
+    groups: ModelGroups
+    host: NekroAgentHost
+
+
+class ModelRegistry:
+    """The default model and the model groups of a running bot, with all who use them.
+
+    Args:
+        llm: The settings of the default model. Without an address, the embedded model answers.
+        default: The default model.
+        named: The model groups.
+        views: How plugins see the models.
+        make: Makes the default model from its settings.
+    """
+
+    def __init__(
+        self,
+        llm: LLMSettings,
+        default: ReplaceableModel,
+        named: NamedModels,
+        views: PluginModelViews,
+        make: Callable[[LLMSettings], ChatModel],
+    ) -> None:
+        self.default = default
+        self.named = named
+        self._llm = llm
+        self.views = views
+        self._make = make
+        self._changing = anyio.Lock()
+
+    @property
+    def llm(self) -> LLMSettings:
+        """The settings of the default model."""
+        return self._llm
+
+    @property
+    def groups(self) -> Mapping[str, ModelGroupSettings]:
+        """The settings of the model groups by name."""
+        return self.named.groups
+
+    async def replace(self, llm: LLMSettings, groups: Mapping[str, ModelGroupSettings]) -> None:
+        """Use these models from now on, in chats and in plugins.
+
+        Requests that run end on the models with which they began. Models whose settings are equal
+        keep their connections.
+
+        Args:
+            llm: The settings of the default model.
+            groups: The settings of all model groups by name.
+        """
+        async with self._changing:
+            if llm != self._llm:
+                await self.default.replace(self._make(llm))
+                self._llm = llm
+            await self.named.replace(groups)
+            views = self.views
+            views.host.llm = llm
+            embedded = self.default.profile.name
+            views.groups.replace(llm, groups, embedded=embedded)
+            await views.endpoints.replace(llm, groups)
