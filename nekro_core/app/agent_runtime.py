@@ -38,6 +38,8 @@ from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
+from nekro_core.policy.personas import FOLDER as PERSONAS
+from nekro_core.policy.personas import PersonaLibrary
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
@@ -53,6 +55,7 @@ class AgentRuntime:
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
         models: The models, which can be replaced.
+        personas: The library of personas.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
 
@@ -60,6 +63,7 @@ class AgentRuntime:
     sessions: Sessions
     admission: Admission
     models: ModelRegistry
+    personas: PersonaLibrary
     tasks: TaskGroup
 
     @classmethod
@@ -79,6 +83,7 @@ class AgentRuntime:
     ) -> AsyncIterator[Self]:
         """Build the runtime. When the block ends, all turns end."""
         policy_file = PolicyFile(data / CONDUCT)
+        personas = PersonaLibrary(data / PERSONAS, wall)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
             named_models = NamedModels(settings.nekro_models, staged=maibot.hooked)
@@ -90,9 +95,11 @@ class AgentRuntime:
                 settings.nekro_trigger,
                 hooked_model,
                 named_models.get,
+                personas=personas.text,
                 adapter_of=message_io.store.accounts.adapter_of,
             )
             named_models.listen(policies.recompute)
+            personas.listen(policies.recompute)
             models = ModelRegistry(
                 settings.nekro_llm, model, named_models, extensions.models, make_model
             )
@@ -160,12 +167,14 @@ class AgentRuntime:
             older.reset = sessions.reset
             older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
+            tasks.start_soon(personas.follow, name="a look at the personas")
             admission = Admission(policies, router, erasure)
             yield cls(
                 services=services,
                 sessions=sessions,
                 admission=admission,
                 models=models,
+                personas=personas,
                 tasks=tasks,
             )
 

@@ -397,6 +397,7 @@ async def running_bot(
                 sessions=sessions,
                 admission=host.admission,
                 models=unused,
+                personas=unused,
                 tasks=tasks,
             )
             if recover:

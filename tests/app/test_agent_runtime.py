@@ -58,9 +58,14 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
         services: Any = SimpleNamespace(inbox=inbox, clock=clock)
         sessions: Any = Sessions()
         admission: Any = None
-        models: Any = None
+        unused: Any = None
         yield AgentRuntime(
-            services=services, sessions=sessions, admission=admission, models=models, tasks=tasks
+            services=services,
+            sessions=sessions,
+            admission=admission,
+            models=unused,
+            personas=unused,
+            tasks=tasks,
         )
 
 
