@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
-from nekro_core.compat.nekro_agent.models.groups import ModelGroups
+from nekro_core.compat.nekro_agent.models.groups import ModelGroups, replace_groups
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
@@ -78,5 +78,5 @@ class ModelRegistry:
             views = self.views
             views.host.llm = llm
             embedded = self.default.profile.name
-            views.groups.replace(llm, groups, embedded=embedded)
+            replace_groups(views.groups, llm, groups, embedded=embedded)
             await views.endpoints.replace(llm, groups)

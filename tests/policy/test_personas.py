@@ -100,7 +100,7 @@ async def test_an_impossible_text_is_refused(library: PersonaLibrary, text: str,
         await library.save("Mei", text)
 
 
-@pytest.mark.parametrize("name", ["小雪", "Ирина", "v1.2 (beta)", "con", "a" * 64, "雪" * 64])
+@pytest.mark.parametrize("name", ["小雪", "Ирина", "v1.2 (beta)", "con", "a" * 64, "雪" * 64, "ß"])
 async def test_names_of_all_scripts_are_kept(library: PersonaLibrary, name: str) -> None:
     await library.save(name, "You are this.")
     assert library.text(name) == "You are this."

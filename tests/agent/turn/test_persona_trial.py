@@ -1,4 +1,4 @@
-"""A persona is tried against a stored conversation: the model is asked once, and nothing is done."""
+"""A persona is tried on a stored conversation: the model is asked once, and nothing is done."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ async def test_a_trial_answers_the_last_question_without_effects(
         turns = await bot.turns()
         trial = await try_persona(bot.services, LIN, "You are Mei, a cat.")
         assert trial.reply == "Meow, I am well!"
-        assert trial.question.text == "how are you?"
+        assert trial.question.seq == before[0].seq
         assert trial.usage is not None
         request = model.requests[-1]
         assert "You are Mei, a cat." in text_of(request)
