@@ -1,5 +1,6 @@
 """The hosts from which media may be fetched: for a platform's messages and for a chat's code."""
 
+import ipaddress
 from collections.abc import Iterator
 
 import pytest
