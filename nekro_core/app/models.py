@@ -45,7 +45,7 @@ class ModelRegistry:
     ) -> None:
         self.default = default
         self.named = named
-        self._llm = llm
+        self._llm = llm.model_copy()
         self.views = views
         self._make = make
         self._changing = anyio.Lock()
@@ -72,8 +72,9 @@ class ModelRegistry:
         """
         async with self._changing:
             if llm != self._llm:
-                await self.default.replace(self._make(llm))
-                self._llm = llm
+                # A copy, so that a change of the caller's object is noticed the next time.
+                self._llm = llm.model_copy()
+                await self.default.replace(self._make(self._llm))
             await self.named.replace(groups)
             views = self.views
             views.host.llm = llm

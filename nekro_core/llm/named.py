@@ -21,7 +21,7 @@ class NamedModels:
         make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
         staged: Callable[[ChatModel], ChatModel] = lambda model: model,
     ) -> None:
-        self._groups = dict(groups)
+        self._groups = _copies(groups)
         self._make = make
         self._staged = staged
         self._made: dict[str, tuple[ReplaceableModel, ChatModel]] = {}
@@ -55,7 +55,7 @@ class NamedModels:
         A request that runs ends with the old ones. The model of a removed group still answers the
         turns that began with it. Groups whose settings are equal keep their connections.
         """
-        old, self._groups = self._groups, dict(groups)
+        old, self._groups = self._groups, _copies(groups)
         for follower in self._followers:
             follower()
         for name in [*self._made]:
@@ -72,6 +72,11 @@ class NamedModels:
         async with AsyncExitStack() as closing:
             while self._made:
                 closing.push_async_callback(self._made.popitem()[1][0].aclose)
+
+
+def _copies(groups: Mapping[str, ModelGroupSettings]) -> dict[str, ModelGroupSettings]:
+    """Copy the settings, so that a change of the caller's objects is noticed."""
+    return {name: settings.model_copy() for name, settings in groups.items()}
 
 
 def _answers_chats(settings: ModelGroupSettings) -> bool:

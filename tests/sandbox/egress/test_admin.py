@@ -33,14 +33,25 @@ async def administered(folder: Path, *allowed: str) -> AsyncIterator[tuple[Egres
         yield EgressAdmin(path, rules, egress, egress.refusals, table), egress
 
 
+@asynccontextmanager
+async def box_of(egress: Egress, owner: str) -> AsyncIterator[LoopbackBox]:
+    """A running box of an owner."""
+    box = LoopbackBox()
+    await egress.attach(owner, "default", box)
+    yield box
+    if box.listener is not None:
+        await box.listener.aclose()
+
+
 def may(egress: Egress, owner: str, authority: str, box: str = "default") -> bool:
     return egress._allow(owner, box).find(Destination.parse(authority)) is not None
 
 
 async def test_rules_of_a_chat_are_in_force_when_they_are_written(tmp_path: Path) -> None:
-    async with administered(tmp_path, "a.example") as (admin, egress):
-        box = LoopbackBox()
-        await egress.attach(CHAT, "default", box)
+    async with (
+        administered(tmp_path, "a.example") as (admin, egress),
+        box_of(egress, CHAT) as box,
+    ):
         assert box.environment  # it has a proxy, because of the settings
         await admin.put(EgressTable(owner=CHAT))
         assert box.environment == {}  # no network any more
@@ -129,9 +140,10 @@ async def test_other_settings_apply_to_boxes_without_rules_of_their_own(tmp_path
 
 
 async def test_refused_destinations_are_counted_for_each_owner(tmp_path: Path) -> None:
-    async with administered(tmp_path, "a.example") as (admin, egress):
-        box = LoopbackBox()
-        await egress.attach(CHAT, "default", box)
+    async with (
+        administered(tmp_path, "a.example") as (admin, egress),
+        box_of(egress, CHAT) as box,
+    ):
         assert box.listener is not None
         bot = World(egress, Internet(), box, {}, [0.0])
         for _ in range(3):
