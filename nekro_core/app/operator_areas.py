@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
@@ -15,7 +17,11 @@ from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.models import Models, ModelSettingsBook
+from nekro_core.operator.network import Network
 from nekro_core.operator.operator import Operator
+from nekro_core.operator.personas import Personas
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -28,9 +34,13 @@ async def open_operator(
     *,
     message_io: MessageIO,
     extensions: Extensions,
+    boxes: BoxServices,
+    runtime: AgentRuntime,
+    models_book: ModelSettingsBook | None = None,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``models_book`` writes the settings of models; without it, they cannot be
+    changed here. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -42,6 +52,10 @@ async def open_operator(
             audit=Audit(audit, perform),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
+            models=Models(audit, runtime.models, models_book),
+            mcp=Mcp(audit, extensions.mcp),
+            personas=Personas(audit, runtime.personas, runtime.services),
+            network=Network(audit, boxes.egress),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
         )

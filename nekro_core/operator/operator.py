@@ -11,6 +11,10 @@ from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.models import Models
+from nekro_core.operator.network import Network
+from nekro_core.operator.personas import Personas
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
@@ -27,6 +31,10 @@ class Operator:
         audit: What operators did.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
+        models: Language models.
+        mcp: MCP servers.
+        personas: The library of personas.
+        network: What the code of chats may reach.
         health: Which parts of the bot work.
         about: The running version.
     """
@@ -35,6 +43,10 @@ class Operator:
     audit: Audit
     undelivered: Undelivered
     timers: Timers
+    models: Models
+    mcp: Mcp
+    personas: Personas
+    network: Network
     health: Health
     about: About
 
