@@ -30,6 +30,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
+from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
 from nekro_core.llm.replaceable import ReplaceableModel
@@ -77,7 +78,7 @@ class AgentRuntime:
         boxes: BoxServices,
         extensions: Extensions,
         model: ReplaceableModel,
-        make_model: Callable[[LLMSettings], ChatModel],
+        make_model: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
@@ -101,7 +102,12 @@ class AgentRuntime:
             named_models.listen(policies.recompute)
             personas.listen(policies.recompute)
             models = ModelRegistry(
-                settings.nekro_llm, model, named_models, extensions.models, make_model
+                settings.nekro_llm,
+                model,
+                named_models,
+                extensions.models,
+                make_model,
+                settings.nekro_embedded,
             )
             catalogue = Catalogue.load()
             router = CommandRouter(

@@ -27,7 +27,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
+from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel, EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
@@ -121,8 +121,10 @@ class App:
             boxes = await stack.enter_async_context(
                 BoxServices.open(settings, data, preview=preview, clock=clock)
             )
-            make_model = partial(_make_model, settings, data, report)
-            own_model = ReplaceableModel(model or make_model(settings.nekro_llm))
+            make_model = partial(_make_model, data, report)
+            own_model = ReplaceableModel(
+                model or make_model(settings.nekro_llm, settings.nekro_embedded)
+            )
             stack.push_async_callback(own_model.aclose)
             extensions = await stack.enter_async_context(
                 Extensions.open(
@@ -153,6 +155,7 @@ class App:
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
+                    data,
                     message_io=message_io,
                     extensions=extensions,
                     boxes=boxes,
@@ -234,8 +237,10 @@ async def _start(adapter: Adapter) -> None:
         logger.exception("the adapter {} could not be started", adapter.name)
 
 
-def _make_model(settings: Settings, data: Path, report: Report, llm: LLMSettings) -> ChatModel:
+def _make_model(
+    data: Path, report: Report, llm: LLMSettings, embedded: EmbeddedSettings
+) -> ChatModel:
     """Make the model that ``llm`` names. If it names none, make the embedded model."""
     if llm.configured:
         return OpenAIChatModel(llm)
-    return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)
+    return EmbeddedModel(embedded, data / "models", report=report)

@@ -12,9 +12,11 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.settings import Settings
+from nekro_core.llm.embedded.library import ModelFiles
 from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.mcp import Mcp
@@ -31,6 +33,7 @@ from nekro_core.system.background_tasks import background_tasks
 @asynccontextmanager
 async def open_operator(
     settings: Settings,
+    data: Path,
     *,
     message_io: MessageIO,
     extensions: Extensions,
@@ -53,6 +56,7 @@ async def open_operator(
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
             models=Models(audit, runtime.models, models_book),
+            embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), models_book),
             mcp=Mcp(audit, extensions.mcp),
             personas=Personas(audit, runtime.personas, runtime.services),
             network=Network(audit, boxes.egress),

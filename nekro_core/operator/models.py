@@ -82,7 +82,10 @@ class Models(Area):
     name = "models"
 
     def __init__(
-        self, audit: AuditLog, models: ModelsInForce, book: ModelSettingsBook | None
+        self,
+        audit: AuditLog,
+        models: ModelsInForce,
+        book: ModelSettingsBook | None,
     ) -> None:
         super().__init__(audit)
         self._models = models
@@ -166,7 +169,7 @@ class Models(Area):
                 removes one.
             api_key: The key; without it the saved one stays. An empty one removes it.
         """
-        book, old = self._writable(), self._saved(group)
+        book, old = writable(self._book), self._saved(group)
         settings = self._merged(group if old is not None else None, fields, api_key)
         if not settings.configured:
             raise InvalidParameters({"fields.base_url": "name the address of the model's API"})
@@ -198,7 +201,7 @@ class Models(Area):
         Args:
             group: The name of the group; ``default`` for the default model.
         """
-        book, old = self._writable(), self._saved(group)
+        book, old = writable(self._book), self._saved(group)
         if old is None or not old.model_fields_set:
             raise NoSuchItem(f"there is no model {group!r} in the settings")
         prefix = _prefix(group)
@@ -207,14 +210,6 @@ class Models(Area):
         if not old.api_key.get_secret_value():
             undo = UndoCall(action="models.put", parameters={"group": group, "fields": _shown(old)})
         return Change(result=None, subject=group, old=_shown(old), undo=undo)
-
-    def _writable(self) -> ModelSettingsBook:
-        if self._book is None:
-            raise ModelsNotWritable(
-                "the settings of this bot are not written here: change NEKRO_LLM__* and "
-                "NEKRO_MODELS__* where the bot is started"
-            )
-        return self._book
 
     def _saved(self, group: str | None) -> LLMSettings | None:
         return self._models.llm if group == DEFAULT else self._models.groups.get(group or "")
@@ -250,6 +245,16 @@ class Models(Area):
                     for fault in error.errors(include_input=False, include_url=False)
                 }
             ) from None
+
+
+def writable(book: ModelSettingsBook | None) -> ModelSettingsBook:
+    """Return the book. Raises `ModelsNotWritable` if there is none."""
+    if book is None:
+        raise ModelsNotWritable(
+            "the settings of this bot are not written here: change NEKRO_LLM__*, "
+            "NEKRO_MODELS__* and NEKRO_EMBEDDED__* where the bot is started"
+        )
+    return book
 
 
 def _prefix(group: str) -> str:

@@ -8,6 +8,7 @@ from nekro_core.operator.about import About
 from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
@@ -32,6 +33,7 @@ class Operator:
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
         models: Language models.
+        embedded: The embedded model and its files.
         mcp: MCP servers.
         personas: The library of personas.
         network: What the code of chats may reach.
@@ -44,6 +46,7 @@ class Operator:
     undelivered: Undelivered
     timers: Timers
     models: Models
+    embedded: Embedded
     mcp: Mcp
     personas: Personas
     network: Network

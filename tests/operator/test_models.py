@@ -1,5 +1,6 @@
 """An operator lists, tests, adds, changes and removes models. Keys are never shown or sent away."""
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,18 @@ from pydantic import SecretStr
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
+from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedSettings, WeightsError
+from nekro_core.llm.embedded.library import ModelFiles
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.model import ModelUnreachable
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.models import Models, ModelsNotWritable
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.llm.embedded.hub_and_index import Site, serving
+from tests.llm.embedded.test_library import FILE, MODEL
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
@@ -41,10 +48,14 @@ class AppliedAtOnce:
     async def set(self, values: Mapping[str, Any]) -> object:
         self.written.append(values)
         fields: dict[str, dict[str, Any]] = {"": _fields(self._models.llm)}
+        embedded = self._models.embedded
         for name, group in self._models.groups.items():
             fields[name] = _fields(group)
         for name, value in values.items():
             room, _, rest = name.partition(".")
+            if room == "embedded":
+                embedded = EmbeddedSettings(**({rest: value} if value else {}))
+                continue
             group, field = ("", rest) if room == "llm" else tuple(rest.split("."))
             table = fields.setdefault(group, {})
             table[field] = value
@@ -52,7 +63,7 @@ class AppliedAtOnce:
                 del table[field]
         llm = LLMSettings(**fields.pop(""))
         groups = {name: ModelGroupSettings(**table) for name, table in fields.items() if table}
-        return await self._models.replace(llm, groups)
+        return await self._models.replace(llm, groups, embedded)
 
 
 def _fields(settings: LLMSettings) -> dict[str, Any]:
@@ -173,3 +184,35 @@ async def test_presets_and_published_prices_are_listed(app: App) -> None:
     assert known is not None
     assert known.context_tokens == 128_000
     assert await models.known(OTTO, model="no-such-model") is None
+
+
+async def test_a_model_file_is_downloaded_chosen_and_removed(app: App, tmp_path: Path) -> None:
+    audit, files = app.operations.audit.audit_log, ModelFiles(app.host.data_dir / "models")
+    area = Embedded(audit, app.runtime.models, files, AppliedAtOnce(app))
+    source = tmp_path / "mine.gguf"
+    source.write_bytes(FILE)
+    with serving(Site(hub_file=FILE, hub_sha256=hashlib.sha256(FILE).hexdigest())) as site:
+        await area.download(OTTO, url=f"{site.url}{MODEL}")
+    await area.copy(OTTO, path=source)
+    shown = await area.show(OTTO)
+    assert [each.file.name for each in shown.weights] == ["mine.gguf", "small.gguf"]
+    assert shown.weights[0].fits
+    assert shown.memory.total > shown.weights[0].memory > len(FILE)
+    chosen = await area.use(OTTO, file="mine.gguf")
+    assert chosen.undoable
+    assert [each.chosen for each in (await area.show(OTTO)).weights] == [True, False]
+    state = app.runtime.models.embedded_state
+    assert state is not None
+    assert state.phase is EmbeddedPhase.IDLE
+    with pytest.raises(InvalidParameters, match="uses it"):
+        await area.remove(OTTO, file="mine.gguf")
+    with pytest.raises(ModelUnreachable):  # there are no weights in this file
+        await app.runtime.models.default.prepare()
+    state = app.runtime.models.embedded_state
+    assert state is not None
+    assert (state.phase, state.file) == (EmbeddedPhase.FAILED, "mine.gguf")
+    assert state.reason
+    await area.use(OTTO)
+    await area.remove(OTTO, file="mine.gguf")
+    with pytest.raises(WeightsError, match="no model file"):
+        await area.use(OTTO, file="mine.gguf")
