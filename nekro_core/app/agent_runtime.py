@@ -24,17 +24,23 @@ from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.models import ModelRegistry
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
+from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
+from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
+from nekro_core.policy.personas import FOLDER as PERSONAS
+from nekro_core.policy.personas import PersonaLibrary
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.logs.book import LogBook
@@ -51,6 +57,8 @@ class AgentRuntime:
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
         erasure: Erases people.
+        models: The models, which can be replaced.
+        personas: The library of personas.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
 
@@ -58,6 +66,8 @@ class AgentRuntime:
     sessions: Sessions
     admission: Admission
     erasure: PersonErasure
+    models: ModelRegistry
+    personas: PersonaLibrary
     tasks: TaskGroup
 
     @classmethod
@@ -70,13 +80,15 @@ class AgentRuntime:
         message_io: MessageIO,
         boxes: BoxServices,
         extensions: Extensions,
-        model: ChatModel,
+        model: ReplaceableModel,
+        make_model: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         logs: LogBook,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Build the runtime. When the block ends, all turns end."""
         policy_file = PolicyFile(data / CONDUCT)
+        personas = PersonaLibrary(data / PERSONAS, wall)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
             named_models = NamedModels(settings.nekro_models, staged=maibot.hooked)
@@ -88,7 +100,18 @@ class AgentRuntime:
                 settings.nekro_trigger,
                 hooked_model,
                 named_models.get,
+                personas=personas.text,
                 adapter_of=message_io.store.accounts.adapter_of,
+            )
+            named_models.listen(policies.recompute)
+            personas.listen(policies.recompute)
+            models = ModelRegistry(
+                settings.nekro_llm,
+                model,
+                named_models,
+                extensions.models,
+                make_model,
+                settings.nekro_embedded,
             )
             catalogue = Catalogue.load()
             router = CommandRouter(
@@ -160,12 +183,15 @@ class AgentRuntime:
             older.reset = sessions.reset
             older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
+            tasks.start_soon(personas.follow, name="a look at the personas")
             admission = Admission(policies, router, erasure)
             yield cls(
                 services=services,
                 sessions=sessions,
                 admission=admission,
                 erasure=erasure,
+                models=models,
+                personas=personas,
                 tasks=tasks,
             )
 

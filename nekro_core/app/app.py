@@ -9,6 +9,7 @@ temporary folder.
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,19 +24,20 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
-from nekro_core.app.settings import Settings, SettingsError
-from nekro_core.app.restored_people import finish_at_start
 from nekro_core.app.platform_control import PlatformControl
-from nekro_core.app.settings import Settings
+from nekro_core.app.restored_people import finish_at_start
+from nekro_core.app.settings import Settings, SettingsError
 from nekro_core.backup.make import BackupSource, env_files
 from nekro_core.backup.service import BackupService
 from nekro_core.chat import ChatKey
 from nekro_core.console.web_site import ConsoleSite, WebSettingWrong
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
-from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
+from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel, EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
@@ -144,9 +146,11 @@ class App:
             boxes = await stack.enter_async_context(
                 BoxServices.open(settings, data, preview=preview, clock=clock)
             )
-            if model is None:
-                model = _make_model(settings, data, report)
-                stack.push_async_callback(model.aclose)
+            make_model = partial(_make_model, data, report)
+            own_model = ReplaceableModel(
+                model or make_model(settings.nekro_llm, settings.nekro_embedded)
+            )
+            stack.push_async_callback(own_model.aclose)
             extensions = await stack.enter_async_context(
                 Extensions.open(
                     settings,
@@ -155,7 +159,7 @@ class App:
                     message_io=message_io,
                     accept=host.accept,
                     boxes=boxes,
-                    model=model,
+                    model=own_model,
                     wall=wall,
                 )
             )
@@ -166,8 +170,9 @@ class App:
                     message_io=message_io,
                     boxes=boxes,
                     extensions=extensions,
-                    model=model,
                     logs=logs,
+                    model=own_model,
+                    make_model=make_model,
                     clock=clock,
                     wall=wall,
                 )
@@ -185,6 +190,7 @@ class App:
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
+                    data,
                     message_io=message_io,
                     extensions=extensions,
                     runtime=runtime,
@@ -193,6 +199,7 @@ class App:
                     logs=logs,
                     platforms=platforms,
                     bans=BanList(runtime.services.policies.conduct),
+                    boxes=boxes,
                     wall=wall,
                 )
             )
@@ -276,6 +283,11 @@ class App:
             await _close(self._started.pop())
 
     @property
+    def runtime(self) -> AgentRuntime:
+        """The sessions of all chats, with the models that they use."""
+        return self._runtime
+
+    @property
     def adapters(self) -> Mapping[str, Adapter]:
         """Return the adapters that were added, by name."""
         return self._adapters
@@ -313,8 +325,10 @@ def _make_site(
         raise SettingsError(str(error)) from None
 
 
-def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
-    """Make the model that the settings name. If they name none, make the embedded model."""
-    if settings.nekro_llm.configured:
-        return OpenAIChatModel(settings.nekro_llm)
-    return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)
+def _make_model(
+    data: Path, report: Report, llm: LLMSettings, embedded: EmbeddedSettings
+) -> ChatModel:
+    """Make the model that ``llm`` names. If it names none, make the embedded model."""
+    if llm.configured:
+        return OpenAIChatModel(llm)
+    return EmbeddedModel(embedded, data / "models", report=report)

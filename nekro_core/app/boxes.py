@@ -12,6 +12,7 @@ from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.app.settings import Settings
 from nekro_core.plugins.authoring.chat_network import ChatNetwork
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
+from nekro_core.sandbox.egress.admin import EgressAdmin, EgressTable
 from nekro_core.sandbox.egress.egress import DefaultEgressSource
 from nekro_core.sandbox.egress.overrides import EgressOverridesFile
 from nekro_core.sandbox.preview import PreviewRegistry
@@ -25,12 +26,13 @@ CODE_BOX = "default"
 class BoxServices:
     """The services for boxes. The code of replies runs in boxes of ``of_chats``. Plugins make boxes
     with ``for_plugins``. ``network`` fetches addresses for a chat's code; the network rules of the
-    chat's box apply. ``settled`` waits until a box is ready, or until it is known that this machine
-    can make no boxes."""
+    chat's box apply. ``egress`` shows and changes these rules. ``settled`` waits until a box is
+    ready, or until it is known that this machine can make no boxes."""
 
     of_chats: ChatBoxes
     for_plugins: DefaultEgressSource
     network: ChatNetwork
+    egress: EgressAdmin
     settled: Callable[[], Awaitable[None]]
 
     @classmethod
@@ -51,7 +53,8 @@ class BoxServices:
                     sandbox, clock=clock, report=_say_no_boxes, owner=installation_id(data)
                 )
             )
-            rules = EgressOverridesFile(data / "egress.toml", sandbox.egress_rules)
+            file = data / "egress.toml"
+            rules = EgressOverridesFile(file, sandbox.egress_rules)
             egress = await stack.enter_async_context(
                 Egress.open(
                     rules.rules,
@@ -77,6 +80,16 @@ class BoxServices:
                 network=ChatNetwork(
                     rules=lambda chat: rules.rules(str(chat), CODE_BOX),
                     spend=lambda chat: egress.budget(str(chat)).spend,
+                    refused=lambda chat, destination, reason: egress.refusals.add(
+                        str(chat), destination, reason
+                    ),
+                ),
+                egress=EgressAdmin(
+                    file,
+                    rules,
+                    egress,
+                    egress.refusals,
+                    EgressTable(owner="", allow=sandbox.egress, private=sandbox.egress_private),
                 ),
                 settled=supply.settled,
             )

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.models import PluginModelViews
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
@@ -51,8 +52,11 @@ from nekro_core.tools.mcp_client import McpServers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """The loaded plugins, and the registries of their commands, pages and webhooks."""
+    """The loaded plugins, the MCP servers, and the registries of the plugins' commands, pages and
+    webhooks. ``models`` is how plugins see the models."""
 
+    models: PluginModelViews
+    mcp: McpServers
     plugins: PluginRegistry
     commands: CommandRegistry
     pages: PluginPages
@@ -94,7 +98,7 @@ class Extensions:
             stack.enter_context(use_host(older))
             await stack.enter_async_context(default_connection())
             tasks = TaskRunner(RunningTaskRecords(store.waiting, wall=wall))
-            services = await stack.enter_async_context(
+            services, models = await stack.enter_async_context(
                 _open_services(
                     settings,
                     data,
@@ -157,10 +161,12 @@ class Extensions:
             )
             older.plugins = plugins
             maibot.attach(plugins)
-            await stack.enter_async_context(
+            mcp = await stack.enter_async_context(
                 McpServers.open(data, plugins.offer, settings.nekro_mcp, _variables(configuration))
             )
             yield cls(
+                models=models,
+                mcp=mcp,
                 plugins=plugins,
                 commands=commands,
                 pages=pages,
@@ -185,7 +191,7 @@ async def _open_services(
     vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
     wall: Callable[[], float],
-) -> AsyncIterator[Services]:
+) -> AsyncIterator[tuple[Services, PluginModelViews]]:
     store, bounds = message_io.store, settings.nekro_plugin
     async with AsyncExitStack() as stack:
         speaker = open_speaker(settings.nekro_speech)
@@ -196,7 +202,10 @@ async def _open_services(
         stack.push_async_callback(models.aclose)
         packages = bounds.shelf(data)
         stack.enter_context(packages.on_path())
-        yield Services(
+        groups = ModelGroups.of(
+            settings.nekro_llm, settings.nekro_models, embedded=model.profile.name
+        )
+        services = Services(
             outgoing=message_io.outbox,
             journal=message_io.journal,
             media=PluginMediaKeeper(message_io.media, boxes.network),
@@ -216,9 +225,7 @@ async def _open_services(
             packages=packages,
             extensions={
                 NekroAgentHost: older,
-                ModelGroups: ModelGroups.of(
-                    settings.nekro_llm, settings.nekro_models, embedded=model.profile.name
-                ),
+                ModelGroups: groups,
             },
             timers=message_io.timers,
             models=models,
@@ -226,6 +233,7 @@ async def _open_services(
             tasks=tasks,
             uses=PluginUses(clock=time.monotonic, wall=wall),
         )
+        yield services, PluginModelViews(endpoints=models, groups=groups, host=older)
 
 
 def _manager(plugins: PluginRegistry, settings: Settings, data: Path) -> PluginManager:

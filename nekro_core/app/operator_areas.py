@@ -7,30 +7,34 @@ from pathlib import Path
 from typing import Any
 
 from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.plugin_services import plugin_services
 from nekro_core.app.settings import Settings
 from nekro_core.backup.service import BackupService
+from nekro_core.delivery.platforms.switch import PlatformSwitch
+from nekro_core.llm.embedded.library import ModelFiles
 from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.backups import Backups
-from nekro_core.delivery.platforms.switch import PlatformSwitch
-from nekro_core.operator.about import About
-from nekro_core.operator.audit import AuditLog, Done
-from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
+from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.health import Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
+from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.models import Models, ModelSettingsBook
+from nekro_core.operator.network import Network
 from nekro_core.operator.operator import Operator
-from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.people import People
+from nekro_core.operator.personas import Personas
 from nekro_core.operator.platforms import Platforms
+from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.statistics import Statistics
@@ -44,6 +48,7 @@ from nekro_core.system.logs.book import LogBook
 @asynccontextmanager
 async def open_operator(
     settings: Settings,
+    data: Path,
     *,
     message_io: MessageIO,
     extensions: Extensions,
@@ -53,9 +58,12 @@ async def open_operator(
     logs: LogBook,
     platforms: PlatformSwitch,
     bans: BanList,
+    boxes: BoxServices,
+    models_book: ModelSettingsBook | None = None,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``models_book`` writes the settings of models; without it, they cannot be
+    changed here. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -76,6 +84,11 @@ async def open_operator(
             statistics=Statistics(audit, message_io.store),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
+            models=Models(audit, runtime.models, models_book),
+            embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), models_book),
+            mcp=Mcp(audit, extensions.mcp),
+            personas=Personas(audit, runtime.personas, runtime.services),
+            network=Network(audit, boxes.egress),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
             plugins=Plugins(audit, plugin_services(message_io, extensions, runtime)),

@@ -24,6 +24,9 @@ from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
+from nekro_core.delivery.outbound.announcements import FOLDER as ANNOUNCEMENTS
+from nekro_core.delivery.outbound.announcements import Announcements
+from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.policy import InvalidOverride, PolicyFile
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
@@ -79,16 +82,19 @@ async def erase_again(
         if any(marks.was_erased(person.adapter, person.user_id, made) for marks in found)
     ]
     vectors = EmbeddedVectorStore(data / "vectors")
-    erasers = personal_data(
-        data,
-        vectors=vectors,
-        older=_older_host(settings, store, data),
-        conduct=PolicyFile(data / CONDUCT),
-        logs=LogBook(LogRing()),  # A backup has no logs.
-    )
     try:
-        for person in people:
-            await _erase(store, data, person, erasers)
+        async with Announcements(data / ANNOUNCEMENTS, _send_nothing, clock=wall) as announcements:
+            erasers = personal_data(
+                data,
+                vectors=vectors,
+                older=_older_host(settings, store, data),
+                conduct=PolicyFile(data / CONDUCT),
+                logs=LogBook(LogRing()),  # A backup has no logs.
+                requests=ContactRequests(data, {}, clock=wall),
+                announcements=announcements,
+            )
+            for person in people:
+                await _erase(store, data, person, erasers)
     finally:
         await vectors.aclose()
     if people:
@@ -100,6 +106,10 @@ async def erase_again(
     )
     write_whole(data / NOTE, msgspec.json.encode(note))
     return len(people)
+
+
+async def _send_nothing(*_: object, **__: object) -> NoReturn:
+    raise RuntimeError("nothing is sent while a backup is restored")
 
 
 async def finish_at_start(

@@ -197,6 +197,31 @@ class ModelEndpoint:
                 return
             raise self._explain(error, attempt) from error
 
+    async def get(self, path: str, limit_s: float) -> tuple[int, Any]:
+        """Read a JSON document of the API, such as ``models``, within ``limit_s`` seconds.
+
+        Returns:
+            The status, and the document. The document is None if the answer is no JSON.
+
+        Raises:
+            ModelUnreachable: There was no complete answer. The text contains no secret.
+        """
+        address = f"{self._settings.base_url.rstrip('/')}/{path}"
+        try:
+            with anyio.fail_after(limit_s):
+                request = self._client.build_request("GET", address)
+                response = await self._client.send(request, stream=True)
+                try:
+                    body = await _read_bounded(_unpacked(response))
+                finally:
+                    await response.aclose()
+        except (TimeoutError, *_UNREACHABLE, StreamDecodeError) as error:
+            raise self._explain(error, RequestAttempt(ChatRequest(messages=()))).error from error
+        try:
+            return response.status_code, json.loads(body)
+        except (ValueError, RecursionError):
+            return response.status_code, None
+
     async def _post(self, fields: dict[str, Any]) -> httpx.Response:
         """Send a request and return the response before its body is read."""
         request = self._client.build_request("POST", self._address, json=fields)

@@ -1,4 +1,5 @@
-"""Makes the models of ``NEKRO_MODELS``, each at its first use."""
+"""Makes the models of ``NEKRO_MODELS``, each at its first use. They can change while the bot
+runs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -6,6 +7,7 @@ from contextlib import AsyncExitStack
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.settings import LLMSettings
 
 
@@ -19,20 +21,51 @@ class NamedModels:
         make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
         staged: Callable[[ChatModel], ChatModel] = lambda model: model,
     ) -> None:
-        self._groups = groups
+        self._groups = _copies(groups)
         self._make = make
         self._staged = staged
-        self._made: dict[str, tuple[ChatModel, ChatModel]] = {}
+        self._made: dict[str, tuple[ReplaceableModel, ChatModel]] = {}
+        self._followers: list[Callable[[], None]] = []
+
+    @property
+    def groups(self) -> Mapping[str, ModelGroupSettings]:
+        """The settings of all groups by name."""
+        return self._groups
 
     def get(self, name: str) -> ChatModel | None:
         """Return the model of a group; None if there is no such group or it is not for chats."""
-        settings = self._groups.get(name) or self._groups.get(name.lower())
-        if settings is None or settings.type != "chat" or not settings.configured:
+        if name not in self._groups:
+            name = name.lower()
+        settings = self._groups.get(name)
+        if settings is None or not _answers_chats(settings):
             return None
         if name not in self._made:
-            model = self._make(LLMSettings(**settings.model_dump(include=_OWN)))
+            model = ReplaceableModel(self._make(_own(settings)))
             self._made[name] = model, self._staged(model)
         return self._made[name][1]
+
+    def listen(self, follower: Callable[[], None]) -> None:
+        """Call ``follower`` after each change of the groups. ``follower`` must not raise."""
+        self._followers.append(follower)
+
+    async def replace(self, groups: Mapping[str, ModelGroupSettings]) -> None:
+        """Use these groups from now on.
+
+        A model that `get` has returned follows its group: its next request uses the new settings.
+        A request that runs ends with the old ones. The model of a removed group still answers the
+        turns that began with it. Groups whose settings are equal keep their connections.
+        """
+        old, self._groups = self._groups, _copies(groups)
+        for follower in self._followers:
+            follower()
+        for name in [*self._made]:
+            settings = self._groups.get(name)
+            model = self._made[name][0]
+            if settings is None or not _answers_chats(settings):
+                del self._made[name]
+                await model.retire()
+            elif settings != old.get(name):
+                await model.replace(self._make(_own(settings)))
 
     async def aclose(self) -> None:
         """Close the connections of all models."""
@@ -41,4 +74,18 @@ class NamedModels:
                 closing.push_async_callback(self._made.popitem()[1][0].aclose)
 
 
-_OWN = set(LLMSettings.model_fields)
+def _copies(groups: Mapping[str, ModelGroupSettings]) -> dict[str, ModelGroupSettings]:
+    """Copy the settings, so that a change of the caller's objects is noticed."""
+    return {name: settings.model_copy() for name, settings in groups.items()}
+
+
+def _answers_chats(settings: ModelGroupSettings) -> bool:
+    return settings.type == "chat" and settings.configured
+
+
+def _own(settings: ModelGroupSettings) -> LLMSettings:
+    """Return the part of a group's settings that a model needs."""
+    return LLMSettings(**settings.model_dump(include=_FIELDS))
+
+
+_FIELDS = set(LLMSettings.model_fields)

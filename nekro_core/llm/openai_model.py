@@ -118,9 +118,10 @@ class OpenAIChatModel:
             return self._endpoint
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        if self._endpoint is not None:
-            await self._endpoint.aclose()
+        """Close the connections. A later request opens new ones."""
+        endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            await endpoint.aclose()
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:

@@ -9,18 +9,20 @@ from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.backups import Backups
-from nekro_core.operator.chats import Chats
-from nekro_core.operator.errors import NoSuchItem
-from nekro_core.operator.health import Health
-from nekro_core.operator.jobs import Jobs
-from nekro_core.operator.plugins import Plugins
-from nekro_core.operator.people import People
-from nekro_core.operator.logs import Logs
 from nekro_core.operator.broadcast import BroadcastArea
+from nekro_core.operator.chats import Chats
+from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.logs import Logs
+from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.models import Models
+from nekro_core.operator.network import Network
+from nekro_core.operator.people import People
+from nekro_core.operator.personas import Personas
 from nekro_core.operator.platforms import Platforms
+from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.statistics import Statistics
@@ -42,6 +44,11 @@ class Operator:
         statistics: What the bot did and what it cost.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
+        models: Language models.
+        embedded: The embedded model and its files.
+        mcp: MCP servers.
+        personas: The library of personas.
+        network: What the code of chats may reach.
         health: Which parts of the bot work.
         about: The running version.
         plugins: The plugins, their configurations and their tools.
@@ -59,6 +66,11 @@ class Operator:
     statistics: Statistics
     undelivered: Undelivered
     timers: Timers
+    models: Models
+    embedded: Embedded
+    mcp: Mcp
+    personas: Personas
+    network: Network
     health: Health
     about: About
     plugins: Plugins

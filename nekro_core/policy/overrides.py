@@ -69,7 +69,9 @@ class ChatOverrides(BaseModel):
 
     state: ChatState | None = None
     persona: str | None = Field(default=None, max_length=20_000)
-    """The bot's persona here."""
+    """The bot's persona here. It wins over a ``persona_name`` in the same table."""
+    persona_name: str | None = None
+    """The name of a persona of the library (``data/personas/``), whose newest version is used."""
     names: tuple[str, ...] | None = None
     """Names that people call the bot here. If the list is empty, the bot must be mentioned."""
     private: bool | None = None
@@ -90,7 +92,7 @@ class ChatOverrides(BaseModel):
     ignore: frozenset[str] = frozenset()
     """Platform ids of people and bots that never get an answer here."""
 
-    @field_validator("persona", "model")
+    @field_validator("persona", "persona_name", "model")
     @classmethod
     def _strip(cls, value: str | None) -> str | None:
         return value.strip() if value is not None else None
@@ -99,6 +101,8 @@ class ChatOverrides(BaseModel):
         """Return these overrides, with the values of ``other`` for fields that are None. Lists of
         people are combined."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
+        if self.persona is not None or self.persona_name is not None:
+            mine |= {"persona": self.persona, "persona_name": self.persona_name}
         return other.model_copy(
             update=mine
             | {

@@ -40,6 +40,7 @@ class PolicyResolver:
         trigger: The trigger settings in force without overrides.
         model: The bot's default model.
         models: Returns another model by the name of its group.
+        personas: Returns a persona of the library by its name.
         adapter_of: Returns the name of an instance's adapter.
     """
 
@@ -51,6 +52,7 @@ class PolicyResolver:
         model: ChatModel,
         models: Callable[[str], ChatModel | None] = lambda _: None,
         *,
+        personas: Callable[[str], str | None] = lambda _: None,
         adapter_of: Callable[[str], str] = lambda instance: instance.partition(".")[0],
     ) -> None:
         self.conduct = conduct
@@ -58,9 +60,15 @@ class PolicyResolver:
         self._trigger = trigger
         self._model = model
         self._models = models
+        self._personas = personas
         self._adapter_of = adapter_of
         self._cached: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
         conduct.listen(self._cached.clear)
+
+    def recompute(self) -> None:
+        """Compute all policies anew when they are needed next, because the models or personas
+        changed."""
+        self._cached.clear()
 
     def of(self, chat_key: ChatKey) -> ChatPolicy:
         """Return the policy of a chat."""
@@ -116,7 +124,7 @@ class PolicyResolver:
         return ChatPolicy(
             state=overrides.state or ChatState.ON,
             names=settings.names if overrides.names is None else overrides.names,
-            persona=settings.persona if overrides.persona is None else overrides.persona,
+            persona=self._persona_of(chat_key, overrides),
             trigger=trigger,
             mode=overrides.mode or settings.mode_of(chat_key),
             model=self._model_of(chat_key, overrides.model or _DEFAULT),
@@ -124,6 +132,17 @@ class PolicyResolver:
             chat_quota=overrides.chat_quota.over(of_chats),
             person_quota=overrides.person_quota.over(of_people),
         )
+
+    def _persona_of(self, chat_key: ChatKey, overrides: ChatOverrides) -> str:
+        if overrides.persona is not None:
+            return overrides.persona
+        if not overrides.persona_name:
+            return self._settings.persona
+        persona = self._personas(overrides.persona_name)
+        if persona is None:
+            name = overrides.persona_name
+            logger.error("{}: there is no persona {!r}; the bot's own is used", chat_key, name)
+        return self._settings.persona if persona is None else persona
 
     def _model_of(self, chat_key: ChatKey, name: str) -> ChatModel:
         if name == _DEFAULT:

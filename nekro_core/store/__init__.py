@@ -2,9 +2,9 @@
 kind of row."""
 
 from nekro_core.store.audit import AuditRow
+from nekro_core.store.chat_list import ChatMember, ChatsPage, ChatSummary, HistoryLine
 from nekro_core.store.console_logins import ConsoleSession, ConsoleToken
 from nekro_core.store.console_people import ConsolePerson, PersonState
-from nekro_core.store.chat_list import ChatMember, ChatsPage, ChatSummary, HistoryLine
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.decisions import DecisionReason, MessageDecision
 from nekro_core.store.errors import (
@@ -44,12 +44,12 @@ from nekro_core.store.values import (
 __all__ = [
     "Account",
     "AuditRow",
-    "ConsolePerson",
-    "ConsoleSession",
-    "ConsoleToken",
     "ChatMember",
     "ChatSummary",
     "ChatsPage",
+    "ConsolePerson",
+    "ConsoleSession",
+    "ConsoleToken",
     "DataFolderInUse",
     "DataFolderLock",
     "DatabaseInUse",

@@ -425,6 +425,8 @@ class ConsoleTokenTable(Model):
     class Meta:
         table_description = "A token of the HTTP API. Only its hash is stored."
         table = "console_tokens"
+
+
 class StatisticsTable(Model):
     """Sums of one hour, day or month, or of all time, for example of one chat or one model
     (`nekro_core.store.statistics`). ``start`` is 0 in the rows of all time. ``member`` is a person

@@ -10,9 +10,9 @@ from anyio.abc import TaskStatus
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
+from nekro_core.store.chat_list import ChatListRepository
 from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
-from nekro_core.store.chat_list import ChatListRepository
 from nekro_core.store.database import Database
 from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository

@@ -398,6 +398,8 @@ async def running_bot(
                 sessions=sessions,
                 admission=host.admission,
                 erasure=erasing,
+                models=unused,
+                personas=unused,
                 tasks=tasks,
             )
             if recover:

@@ -57,9 +57,16 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
         inbox = Inbox(store, Broadcast(), clock=clock)
         services: Any = SimpleNamespace(inbox=inbox, clock=clock)
         sessions: Any = Sessions()
-        none: Any = None
+        admission: Any = None
+        unused: Any = None
         yield AgentRuntime(
-            services=services, sessions=sessions, admission=none, erasure=none, tasks=tasks
+            services=services,
+            sessions=sessions,
+            admission=admission,
+            erasure=unused,
+            models=unused,
+            personas=unused,
+            tasks=tasks,
         )
 
 

@@ -73,6 +73,8 @@ def policy_commands(
         back = folded(text) == _DEFAULT
         if fault := await put(context, "persona", None if back else text):
             return CmdCtl.failed(fault)
+        if back and (fault := await put(context, "persona_name", None)):
+            return CmdCtl.failed(fault)
         key = "own.persona.back" if back else "own.persona.done"
         return CmdCtl.success(say(key, context.lang))
 

@@ -140,7 +140,7 @@ class ChatFetchPolicy:
 
     ``told`` says whether the chat's code named the host. If a plugin chose the host, no rule is
     needed, but the host must be on the internet. ``spend`` counts the traffic and raises
-    `TrafficBudgetExceeded`.
+    `TrafficBudgetExceeded`. ``refused`` is called with each refused destination and the reason.
     """
 
     def __init__(
@@ -149,10 +149,12 @@ class ChatFetchPolicy:
         *,
         told: Callable[[str], bool],
         spend: Callable[[int], None] = _nothing,
+        refused: Callable[[str, str], None] = lambda _destination, _reason: None,
     ) -> None:
         self._rules = rules
         self._told = told
         self._spend = spend
+        self._refused = refused
         self._counts = False
 
     def check_host(self, host: str, port: int) -> None:
@@ -170,8 +172,9 @@ class ChatFetchPolicy:
                 if self._rules
                 else "this chat's code has no network: make the file in the box instead"
             )
-            raise NotFetched(
-                f'{missing}. The bot\'s operator can allow it: NEKRO_SANDBOX__EGRESS=["{allow}"]'
+            raise self._refusal(
+                where,
+                f'{missing}. The bot\'s operator can allow it: NEKRO_SANDBOX__EGRESS=["{allow}"]',
             )
 
     def check_addresses(self, host: str, port: int, addresses: Sequence[Address]) -> None:
@@ -179,9 +182,13 @@ class ChatFetchPolicy:
         rule = self._rule(host, port)
         for address in addresses:
             if is_of_this_machine(address):
-                raise NotFetched(f"{host} is the bot's own machine, which is not public")
+                raise self._refusal(
+                    _shown(host, port), f"{host} is the bot's own machine, which is not public"
+                )
             if not is_public(address) and (rule is None or not rule.private):
-                raise NotFetched(f"{host} is in the bot's network, which is not public")
+                raise self._refusal(
+                    _shown(host, port), f"{host} is in the bot's network, which is not public"
+                )
 
     def count_bytes(self, size: int) -> None:
         """See `FetchPolicy.count_bytes`."""
@@ -190,15 +197,19 @@ class ChatFetchPolicy:
         try:
             self._spend(size)
         except TrafficBudgetExceeded:
-            raise NotFetched("this chat has used up its traffic of the hour") from None
+            raise self._refusal("", "this chat has used up its traffic of the hour") from None
 
     def _rule(self, host: str, port: int) -> EgressRule | None:
         try:
             return self._rules.find(Destination.parse(_shown(host, port)))
         except EgressDenied as error:
             if self._told(host):
-                raise NotFetched(str(error)) from None
+                raise self._refusal(_shown(host, port), str(error)) from None
             return None
+
+    def _refusal(self, destination: str, reason: str) -> NotFetched:
+        self._refused(destination, reason)
+        return NotFetched(reason)
 
 
 def _shown(host: str, port: int) -> str:

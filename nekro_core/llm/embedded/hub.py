@@ -22,7 +22,7 @@ from nekro_core.llm.embedded.weights import (
     require_space,
 )
 
-_TIMES = httpx.Timeout(30.0, connect=6.0)
+TIMES = httpx.Timeout(30.0, connect=6.0)
 _TRIES = 4
 """Number of attempts in a row without any new byte after which the download fails."""
 _PAUSE_S = 1.0
@@ -35,12 +35,12 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
     address = f"{base_url.rstrip('/')}/{weights.hub_repository}/resolve/main/{weights.file}"
     host = urlsplit(base_url).netloc
     try:
-        async with httpx.AsyncClient(timeout=_TIMES) as client:
+        async with httpx.AsyncClient(timeout=TIMES) as client:
             sha256, size = await _ask(client, address)
             # The name contains the hash, so that no partial file of another version is continued.
             partial = path.with_name(f".{path.name}.{sha256[:16]}.part")
             require_space(path.parent, size - _size(partial))
-            await _download(
+            await download(
                 client, address, partial, DownloadProgress(f"{weights.name}: hub", 0, size), report
             )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -67,13 +67,26 @@ async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
     )
 
 
-async def _download(
+async def download(
     client: httpx.AsyncClient,
     address: str,
     partial: Path,
     progress: DownloadProgress,
     report: Report,
 ) -> None:
+    """Download a file of ``progress.total`` bytes to ``partial``, and continue what is there.
+
+    Args:
+        client: The HTTP client.
+        address: The address of the file.
+        partial: The file to write. It stays if the download breaks off.
+        progress: The name and the size of the download.
+        report: Is called with the progress.
+
+    Raises:
+        WeightsSourceError: The server sends something else.
+        httpx.TransportError: Nothing new arrived in several attempts.
+    """
     fruitless = 0
     while (begun := _size(partial)) < progress.total:
         try:

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 import anyio
@@ -29,6 +30,36 @@ _FIRST_TOKEN_S = 300.0
 two slow cores, and other requests may have to end first."""
 
 
+class EmbeddedPhase(StrEnum):
+    """What the embedded model does."""
+
+    IDLE = "idle"
+    """It is not loaded. The next request loads it."""
+    DOWNLOADING = "downloading"
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedState:
+    """The state of the embedded model.
+
+    Attributes:
+        phase: What it does.
+        file: The name of its file; empty while it is not known.
+        reason: Why it failed, or what is downloaded.
+        done: Downloaded bytes.
+        total: Bytes of the download; 0 if there is none.
+    """
+
+    phase: EmbeddedPhase = EmbeddedPhase.IDLE
+    file: str = ""
+    reason: str = ""
+    done: int = 0
+    total: int = 0
+
+
 class EmbeddedModel:
     """A `ChatModel` whose weights are in ``folder``. Its process starts with the first request.
 
@@ -51,6 +82,7 @@ class EmbeddedModel:
         self._server = ModelServer(settings, folder / "readings")
         self._readings = PromptCache(folder / "readings", self._server.socket, self._server.key)
         self._lock = anyio.Lock()
+        self._state = EmbeddedState()
         self._file: Path | None = None
         self._profile = ModelProfile(
             name=_NAME,
@@ -82,6 +114,13 @@ class EmbeddedModel:
         return self._profile
 
     @property
+    def state(self) -> EmbeddedState:
+        """Return whether the model is ready, and what it does."""
+        if self._state.phase is EmbeddedPhase.READY and not self._server.running:
+            return replace(self._state, phase=EmbeddedPhase.IDLE)
+        return self._state
+
+    @property
     def process_id(self) -> int | None:
         """Return the id of the model's process; None while it does not run."""
         return self._server.process_id
@@ -91,10 +130,29 @@ class EmbeddedModel:
         async with self._lock:
             if self._file is None:
                 try:
-                    self._file = await ensure_weights(self._settings, self._folder, self._report)
+                    self._file = await ensure_weights(self._settings, self._folder, self._tell)
                 except WeightsError as error:
+                    self._state = EmbeddedState(phase=EmbeddedPhase.FAILED, reason=str(error))
                     raise ModelUnreachable(str(error)) from error
-        await self._server.ensure(self._file)
+        if not self._server.running:
+            self._state = EmbeddedState(phase=EmbeddedPhase.LOADING, file=self._file.name)
+        try:
+            await self._server.ensure(self._file)
+        except ModelUnreachable as error:
+            self._state = EmbeddedState(
+                phase=EmbeddedPhase.FAILED, file=self._file.name, reason=str(error)
+            )
+            raise
+        self._state = EmbeddedState(phase=EmbeddedPhase.READY, file=self._file.name)
+
+    def _tell(self, progress: DownloadProgress) -> None:
+        self._state = EmbeddedState(
+            phase=EmbeddedPhase.DOWNLOADING,
+            reason=progress.what,
+            done=progress.done,
+            total=progress.total,
+        )
+        self._report(progress)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
         """Load the weights. Then fill a slot with the cache of each prompt in ``likely``: load it

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -67,10 +68,12 @@ def _who_asks() -> Iterator[_Asked]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatNetwork:
-    """Holds the network rules of chats and the counters of their traffic."""
+    """Holds the network rules of chats and the counters of their traffic. ``refused`` is called
+    with the chat, the destination and the reason of each refused fetch."""
 
     rules: Callable[[ChatKey], EgressRules]
     spend: Callable[[ChatKey], Spend]
+    refused: Callable[[ChatKey, str, str], None] = lambda _chat, _destination, _reason: None
 
     def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
         """Get the rules for a fetch that begins at this URL. The rules belong to the chat of the
@@ -85,6 +88,7 @@ class ChatNetwork:
             self.rules(home),
             told=lambda host: named or _is_said([host], said),
             spend=self.spend(home),
+            refused=partial(self.refused, home),
         )
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
 
@@ -38,7 +39,7 @@ class PluginModels:
         self._settings = settings
         self._others = others
         self._make = make
-        self._kept: OrderedDict[str, ChatModel] = OrderedDict()
+        self._kept: OrderedDict[str, ReplaceableModel] = OrderedDict()
 
     async def chat(
         self, model: str, *, base_url: str = "", api_key: str = "", proxy: str = ""
@@ -55,7 +56,7 @@ class PluginModels:
         self._kept[key] = found
         while len(self._kept) > _MOST_KEPT:
             _, old = self._kept.popitem(last=False)
-            await _close(old)
+            await old.retire()
         return MeteredModel(found, self.ledger)
 
     def price(self, base_url: str, model: str) -> Price:
@@ -69,7 +70,15 @@ class PluginModels:
         while self._kept:
             await _close(self._kept.popitem()[1])
 
-    def _made(self, base_url: str, model: str, api_key: str, proxy: str) -> ChatModel:
+    async def replace(
+        self, settings: LLMSettings, others: Mapping[str, ModelGroupSettings]
+    ) -> None:
+        """Use these settings from now on. Requests that run end with the old ones."""
+        self._settings, self._others = settings, others
+        while self._kept:
+            await self._kept.popitem()[1].retire()
+
+    def _made(self, base_url: str, model: str, api_key: str, proxy: str) -> ReplaceableModel:
         known = (
             each for each in self._others.values() if self._mine(each)[:2] == (base_url, model)
         )
@@ -80,7 +89,7 @@ class PluginModels:
         # Plugins pass the provider's extra fields with each request.
         given["extra_body"] = {}
         try:
-            return self._make(LLMSettings(**given))
+            return ReplaceableModel(self._make(LLMSettings(**given)))
         except ValidationError as error:
             said = "; ".join(f"{fault['loc'][-1:]}: {fault['msg']}" for fault in error.errors())
             raise RequestRejected(f"this is no endpoint of a model: {said}") from None

@@ -13,6 +13,8 @@ example a chat. ::
     limits.py     EgressLimits, and TrafficBudget: the traffic that each owner may use
     environment.py  the variables that tell programs in a box the proxy's address
     overrides.py  rules of single owners and boxes, in a file that may change
+    refusals.py   EgressRefusals: counts what was refused
+    admin.py      EgressAdmin: shows and changes the rules while the bot runs
     egress.py     Egress: opens, closes and changes the proxies of all boxes while the boxes run
 """
 

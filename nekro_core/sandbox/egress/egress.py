@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -14,6 +15,7 @@ from nekro_core.sandbox.box import SandboxError
 from nekro_core.sandbox.egress.dial import Dialer
 from nekro_core.sandbox.egress.environment import EGRESS_PORT, box_environment
 from nekro_core.sandbox.egress.limits import EgressLimits, TrafficBudget
+from nekro_core.sandbox.egress.refusals import EgressRefusals
 from nekro_core.sandbox.egress.rules import EgressRules
 from nekro_core.sandbox.results import Listener
 
@@ -72,6 +74,8 @@ class Egress:
         self._dialer = dialer or Dialer()
         self._environment = box_environment() if environment is None else dict(environment)
         self._clock = clock
+        self.refusals = EgressRefusals()
+        """What boxes were not allowed to reach lately."""
         self._budgets: dict[str, TrafficBudget] = {}
         self._boxes: dict[tuple[str, str], _Attached] = {}
 
@@ -160,6 +164,7 @@ class Egress:
             dialer=self._dialer,
             budget=self.budget(owner),
             limits=self._limits,
+            refused=partial(self.refusals.add, owner),
         )
 
     async def _serve(self, listener: Listener, gate: "EgressProxy") -> None:

@@ -13,7 +13,7 @@
 import logging
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -59,17 +59,24 @@ class EgressOverrides:
     @classmethod
     def parse(cls, text: str, default: EgressRules) -> "EgressOverrides":
         """Parse the text of a file. Raises `ValueError` with the first fault."""
-        try:
-            tables = _FILE.validate_python(tomllib.loads(text))
-        except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
-        particular = {}
-        for owner, table in tables.items():
-            particular[owner, ""] = EgressRules.parse(table.allow, table.private)
-            for name, box in table.boxes.items():
-                particular[owner, name] = EgressRules.parse(box.allow, box.private)
-        return cls(default, particular)
+        tables = read_tables(text)
+        return cls(default, {key: EgressRules.parse(*lists) for key, lists in tables.items()})
+
+
+def read_tables(text: str) -> dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Read the lists ``allow`` and ``private`` of a file as they are written, by owner and box.
+    Raises `ValueError` with the first fault."""
+    try:
+        tables = _FILE.validate_python(tomllib.loads(text))
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+    found: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for owner, table in tables.items():
+        found[owner, ""] = table.allow, table.private
+        for name, box in table.boxes.items():
+            found[owner, name] = box.allow, box.private
+    return found
 
 
 class EgressOverridesFile:
@@ -85,6 +92,11 @@ class EgressOverridesFile:
     def rules(self, owner: str, name: str) -> EgressRules:
         """Return the present rules of a box."""
         return self._current.rules(owner, name)
+
+    def set_default(self, default: EgressRules) -> None:
+        """Use other rules for all boxes that the file does not name."""
+        self._none = EgressOverrides(default, {})
+        self._current = replace(self._current, default=default)
 
     def look(self) -> bool:
         """Read the file if it changed. Return whether any rule changed."""

@@ -28,7 +28,8 @@ class EgressProxy:
     """Serves the connections from one box.
 
     ``described`` is the text that names the box in the log. ``allowed`` returns the rules of the
-    box, and is called for each connection.
+    box, and is called for each connection. ``refused`` is called with each refused destination and
+    the reason.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class EgressProxy:
         dialer: Dialer,
         budget: TrafficBudget,
         limits: EgressLimits,
+        refused: Callable[[str, str], None] = lambda _destination, _reason: None,
     ) -> None:
         self._described = described
         self._allowed = allowed
         self._dialer = dialer
         self._budget = budget
         self._limits = limits
+        self._refused = refused
         self._open: dict[CancelScope, Destination] = {}
         self._connections = 0
         self._logged: set[str] = set()
@@ -103,13 +106,20 @@ class EgressProxy:
         assert isinstance(request, h11.Request)
         target = request.target.decode("ascii")
         connects = request.method == b"CONNECT"
-        destination, path = _wanted(target, connects=connects)
+        try:
+            destination, path = _wanted(target, connects=connects)
+        except EgressDenied as refusal:
+            self._refused(target, str(refusal))
+            raise
         with CancelScope() as scope:
             # Registered before the rules are read. So `recheck` ends the connection if the rules
             # change after this point.
             self._open[scope] = destination
             try:
                 await self._pass(inside, request, destination, path, connects=connects)
+            except TrafficBudgetExceeded:
+                self._refused(str(destination), "the traffic of this hour is used up")
+                raise
             finally:
                 del self._open[scope]
 
@@ -128,6 +138,7 @@ class EgressProxy:
             outside = await self._dialer.dial(destination, rule)
         except EgressDenied as refusal:
             self._log_once(str(destination), f"may not reach {destination}: {refusal}")
+            self._refused(str(destination), str(refusal))
             raise
         async with outside:
             with anyio.move_on_after(self._limits.connection_s):
@@ -144,6 +155,7 @@ class EgressProxy:
         rule = self._allowed().find(destination)
         if rule is None:
             self._log_once(str(destination), f"may not reach {destination}: no rule allows it")
+            self._refused(str(destination), "no rule allows it")
             raise EgressDenied(
                 f"{destination} is not among what this box may reach. The bot's operator can allow "
                 "it: NEKRO_SANDBOX__EGRESS"

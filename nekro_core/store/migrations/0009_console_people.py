@@ -11,7 +11,7 @@ def _id() -> tuple[str, Field[int]]:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0005_chat_names")]
+    dependencies = [("store", "0007_statistics")]
 
     initial = False
 

@@ -5,6 +5,7 @@ programs.
 
     settings.py       limits and intervals
     configuration.py  reads the file: the servers, and why a server cannot be used
+    entries.py        shows and changes the entries of the file, with the secrets apart
     servers.py        starts, stops and replaces servers as the file says
     state.py          the state of a server
     connection.py     connects to one server, lists and calls its tools, reconnects
@@ -20,15 +21,33 @@ The package ``mcp`` takes a second to import. So only `connection` and the modul
 import ``mcp``, and only if there is a server.
 """
 
-from nekro_core.tools.mcp_client.servers import McpServers, read_states, server_status_lines
+from nekro_core.tools.mcp_client.configuration import McpConfigError
+from nekro_core.tools.mcp_client.entries import (
+    McpConfigChanged,
+    McpConfigShown,
+    McpEntryShown,
+    McpServerEntry,
+)
+from nekro_core.tools.mcp_client.servers import (
+    McpServers,
+    McpTestReport,
+    read_states,
+    server_status_lines,
+)
 from nekro_core.tools.mcp_client.settings import McpSettings
 from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 
 __all__ = [
+    "McpConfigChanged",
+    "McpConfigError",
+    "McpConfigShown",
+    "McpEntryShown",
+    "McpServerEntry",
     "McpServerPhase",
     "McpServerState",
     "McpServers",
     "McpSettings",
+    "McpTestReport",
     "read_states",
     "server_status_lines",
 ]

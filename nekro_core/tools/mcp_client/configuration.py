@@ -10,7 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.tool import Visibility
 
-_VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+"""Matches ``${NAME}`` and ``${NAME:-default}``."""
 _SECRET = re.compile(r"token|key|secret|password|passwd|auth|credential|cookie", re.IGNORECASE)
 _LEAST_SECRET = 8
 """The fewest characters of a secret. Shorter values are words like ``true``, which must not be
@@ -57,6 +58,17 @@ class McpServerConfig:
             text = text.replace(secret, "[secret]")
         return text
 
+    def cleaned(self, value: Any) -> Any:
+        """Get a JSON value with the server's secrets replaced in all its texts and keys."""
+        match value:
+            case str():
+                return self.without_secrets(value)
+            case list():
+                return [self.cleaned(each) for each in value]
+            case dict():
+                return {self.cleaned(key): self.cleaned(each) for key, each in value.items()}
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
@@ -67,9 +79,19 @@ class McpConfig:
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_configuration(text: str, environment: Mapping[str, str]) -> McpConfig:
+def names_secret(name: str) -> bool:
+    """Whether the name of a variable or header is that of a secret."""
+    return _SECRET.search(name) is not None
+
+
+def read_configuration(
+    text: str,
+    environment: Mapping[str, str],
+    secrets: Mapping[str, Mapping[str, str]] | None = None,
+) -> McpConfig:
     """Read the text of the file. ``${NAME}`` and ``${NAME:-default}`` are replaced by values of the
-    environment. A faulty entry does not affect the other servers. Raises `McpConfigError`."""
+    server's own secrets (``secrets``, by server and name) and of the environment. A faulty entry
+    does not affect the other servers. Raises `McpConfigError`."""
     if len(text) > _MAX_FILE:
         raise McpConfigError(f"it is over {_MAX_FILE // 1024} KiB long")
     try:
@@ -85,7 +107,8 @@ def read_configuration(text: str, environment: Mapping[str, str]) -> McpConfig:
         try:
             if isinstance(entry, dict) and _is_off(entry):
                 continue
-            servers.append(_server(str(name), entry, environment))
+            own = (secrets or {}).get(str(name), {})
+            servers.append(_server(str(name), entry, environment, own))
         except McpConfigError as error:
             wrong[str(name)] = str(error)
     return McpConfig(tuple(servers), wrong)
@@ -95,7 +118,9 @@ def _is_off(entry: Mapping[str, Any]) -> bool:
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
-def _server(name: str, entry: object, environment: Mapping[str, str]) -> McpServerConfig:
+def _server(
+    name: str, entry: object, environment: Mapping[str, str], own: Mapping[str, str]
+) -> McpServerConfig:
     if not isinstance(entry, dict):
         raise McpConfigError(f"expected an object, got {type(entry).__name__}")
     if not re.search(r"\w", name) or len(name) > 64:
@@ -104,14 +129,19 @@ def _server(name: str, entry: object, environment: Mapping[str, str]) -> McpServ
 
     def fill(text: str) -> str:
         def value(found: re.Match[str]) -> str:
+            if (secret := own.get(found["name"])) is not None:
+                filled.add(secret)
+                return secret
             known = environment.get(found["name"], found["default"])
             if known is None:
-                raise McpConfigError(f"the environment has no {found['name']}")
+                raise McpConfigError(
+                    f"the environment has no {found['name']}, and it is no secret of the server"
+                )
             if _SECRET.search(found["name"]) and found["name"] in environment:
                 filled.add(known)
             return known
 
-        return _VARIABLE.sub(value, text)
+        return VARIABLE.sub(value, text)
 
     url, command = _text(entry, "url", fill), _text(entry, "command", fill)
     if bool(url) == bool(command):

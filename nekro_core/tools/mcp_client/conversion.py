@@ -63,7 +63,8 @@ def tools_of(
     taken: set[str] = set()
     for each in remote:
         if each.name and each.name not in found:
-            python_name = _unique(_identifier(each.name, "tool"), taken)
+            clean = server.without_secrets(each.name)
+            python_name = _unique(_identifier(clean, "tool"), taken)
             taken.add(python_name)
             found[each.name] = _tool(each, python_name, server, module, call, timeout_s)
     return list(found.values())
@@ -78,7 +79,7 @@ def _tool(
     timeout_s: float,
 ) -> Tool:
     schema = _object(remote.input_schema)
-    parameters, names = _parameters(schema)
+    parameters, names = _parameters(schema, server)
     order = tuple(each.name for each in parameters)
     optional = {each.name for each in parameters if not each.required}
     name = remote.name
@@ -96,8 +97,9 @@ def _tool(
             raise ToolFailure(f"an argument cannot be written as JSON: {error}") from None
         return await call(name, given)
 
-    told = server.without_secrets(_bounded(remote.description or remote.title or "", _MAX_TEXT))
-    told = _printable(told)
+    # The secrets are removed first: if the text were cut first, a part of a secret could remain.
+    told = server.without_secrets(remote.description or remote.title or "")
+    told = _printable(_bounded(told, _MAX_TEXT))
     first, _, rest = told.strip().partition("\n")
     return Tool(
         name=f"{module}.{python_name}",
@@ -119,27 +121,37 @@ def _tool(
 
 
 def _parameters(
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any], server: McpServerConfig
 ) -> tuple[tuple[Parameter, ...], Mapping[str, str]]:
     """Make the Python parameters, required ones first, and a map from their names to the server's
-    names."""
+    names. The map keeps names with a secret, because the server needs them; no one else sees it."""
     properties = _object(schema.get("properties"))
     wanted = schema.get("required")
     required = set(map(str, wanted)) if isinstance(wanted, list) else set()
-    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    shared = {key: server.cleaned(schema[key]) for key in ("$defs", "definitions") if key in schema}
     made: list[Parameter] = []
     names: dict[str, str] = {}
     taken = list(properties.items())[:_MAX_PARAMETERS]
     for own, told in taken:
-        name = _unique(_identifier(own, "argument"), names)
+        clean = server.without_secrets(own)
+        name = _unique(_identifier(clean, "argument"), names)
         names[name] = own
-        each = _parameter(name, own, _object(told), shared, own in required)
+        each = _parameter(name, clean, _cleaned(_object(told), server), shared, own in required)
         most = max(_MAX_TEXT // len(taken), _LEAST_TEXT)
         made.append(replace(each, description=_printable(_bounded(each.description, most))))
     if sum(len(json.dumps(each.schema)) for each in made) > _MAX_SCHEMA:
         made = [replace(each, schema={}) for each in made]
     made.sort(key=lambda each: not each.required)
     return tuple(made), names
+
+
+def _cleaned(told: Mapping[str, Any], server: McpServerConfig) -> dict[str, Any]:
+    """Return a parameter's schema without secrets. A default with a secret is left out: the server
+    uses it anyway if it gets no value."""
+    clean: dict[str, Any] = server.cleaned(dict(told))
+    if "default" in told and clean.get("default") != told["default"]:
+        del clean["default"]
+    return clean
 
 
 def _parameter(

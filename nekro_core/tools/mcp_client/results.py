@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcp_types import (
@@ -39,9 +40,9 @@ def outcome_of_result(
     result: CallToolResult, server: McpServerConfig
 ) -> ToolReturn | ToolReturnMedia:
     """Convert a result: its text, and the media that models accept. If the result has structured
-    content, the model's code gets that as the value. The server's secrets are removed from texts
-    and structured content. Raises `ToolFailure` if the result is an error."""
-    words, media = _read(result.content)
+    content, the model's code gets that as the value. The server's secrets are removed from texts,
+    names of media and structured content. Raises `ToolFailure` if the result is an error."""
+    words, media = _read(result.content, server)
     text = server.without_secrets("\n".join(words))
     if result.is_error:
         raise ToolFailure(text[:_MAX_FAULT] or "the server reports an error without a text")
@@ -54,10 +55,12 @@ def outcome_of_result(
         return ToolReturn(text)
     # The protocol wraps a list or a number in an object with this key.
     value = structured["result"] if set(structured) == {"result"} else structured
-    return ToolReturn(_clean(value, server), text)
+    return ToolReturn(server.cleaned(value), text)
 
 
-def _read(content: Sequence[Any]) -> tuple[list[str], tuple[ResultMedia, ...]]:
+def _read(
+    content: Sequence[Any], server: McpServerConfig
+) -> tuple[list[str], tuple[ResultMedia, ...]]:
     words: list[str] = []
     media: list[ResultMedia] = []
     for place, each in enumerate(content, 1):
@@ -74,7 +77,16 @@ def _read(content: Sequence[Any]) -> tuple[list[str], tuple[ResultMedia, ...]]:
                 words.append(f"[resource] {text.uri}\n{text.text}")
             case _:
                 words.append(f"[{type(each).__name__}: nothing that can be shown]")
-    return words, tuple(media)
+    named = (
+        replace(
+            each,
+            type=server.without_secrets(each.type),
+            mime=server.without_secrets(each.mime),
+            name=server.without_secrets(each.name),
+        )
+        for each in media
+    )
+    return words, tuple(named)
 
 
 def _medium(place: int, mime: str, data: str, name: str = "") -> ResultMedia:
@@ -95,14 +107,3 @@ def _medium(place: int, mime: str, data: str, name: str = "") -> ResultMedia:
         shown = Sound(data=decoded, format="wav" if _SOUNDS[mime] == "wav" else "mp3")
     note = "" if shown else f"{len(decoded)} bytes that cannot be shown"
     return ResultMedia(place=place, type=kind, mime=mime, name=name, note=note, content=shown)
-
-
-def _clean(value: Any, server: McpServerConfig) -> Any:
-    match value:
-        case str():
-            return server.without_secrets(value)
-        case list():
-            return [_clean(each, server) for each in value]
-        case dict():
-            return {_clean(key, server): _clean(each, server) for key, each in value.items()}
-    return value

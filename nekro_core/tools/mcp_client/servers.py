@@ -2,9 +2,9 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -14,25 +14,46 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
+from pydantic import SecretStr
 
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.background_tasks import background_tasks
-from nekro_core.tools.mcp_client.configuration import (
-    McpConfig,
-    McpConfigError,
-    McpServerConfig,
-    read_configuration,
+from nekro_core.tools.mcp_client.configuration import McpConfig, McpConfigError, McpServerConfig
+from nekro_core.tools.mcp_client.entries import (
+    CONFIG_FILE,
+    McpConfigFile,
+    McpConfigShown,
+    McpServerEntry,
 )
 from nekro_core.tools.mcp_client.settings import McpSettings
 from nekro_core.tools.mcp_client.state import McpServerPhase, McpServerState
 from nekro_core.tools.tool import Tool
 
-CONFIG_FILE = "mcp.json"
 STATE_FILE = "mcp_state.json"
-"""Both files are in the data folder. The bot writes ``mcp_state.json`` for `nekro mcp servers`."""
+"""The bot writes this file into the data folder for `nekro mcp servers`."""
+_TRIES = 2
+"""Attempts of a test: the second one uses the other version of the protocol's handshake."""
+_MAX_WAIT_S = 60.0
 
 Offer = Callable[[str, Iterable[Tool]], Callable[[], None]]
 """The type of `PluginRegistry.offer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpTestReport:
+    """The outcome of a test.
+
+    Attributes:
+        works: Whether the server was reached and listed its tools.
+        tools: Its tools.
+        reason: Why it does not work, without secrets; empty if it works.
+        seconds: How long the test took.
+    """
+
+    works: bool
+    tools: tuple[Tool, ...] = ()
+    reason: str = ""
+    seconds: float = 0.0
 
 
 class McpServers:
@@ -46,15 +67,15 @@ class McpServers:
         environment: Mapping[str, str],
         tasks: TaskGroup,
     ) -> None:
-        self._file = data_dir / CONFIG_FILE
+        self._file = McpConfigFile(data_dir, environment)
         self._state_file = data_dir / STATE_FILE
         self._offer = offer
         self._settings = settings
-        self._environment = environment
         self._tasks = tasks
         self._running: dict[str, _Running] = {}
         self._states: dict[str, McpServerState] = {}
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[tuple[int, int], ...] | None = None
+        self._changing = anyio.Lock()
         self._written = self._state_file.exists()
 
     @classmethod
@@ -79,28 +100,126 @@ class McpServers:
         """Get the states of all servers that the file lists."""
         return tuple(self._states.values())
 
+    def tools(self, name: str) -> tuple[Tool, ...]:
+        """Get the tools that a server offers now; empty if it is not ready."""
+        running = self._running.get(name)
+        return running.tools if running else ()
+
+    async def configured(self) -> McpConfigShown:
+        """Get the entries of the file, without secrets. Raises `OSError`."""
+        return await anyio.to_thread.run_sync(self._file.shown)
+
+    async def put(
+        self,
+        name: str,
+        entry: McpServerEntry,
+        secrets: Mapping[str, SecretStr | None],
+        *,
+        revision: str | None = None,
+    ) -> None:
+        """Add or replace a server. It is started at once; does not wait until it is ready. See
+        `McpConfigFile.put` for the arguments and errors."""
+        async with self._changing:
+            await anyio.to_thread.run_sync(self._file.put, name, entry, secrets, revision)
+            await self._load()
+
+    async def remove(self, name: str, *, revision: str | None = None) -> None:
+        """End a server, and remove it and its secrets from the files. See
+        `McpConfigFile.remove`."""
+        async with self._changing:
+            await anyio.to_thread.run_sync(self._file.remove, name, revision)
+            await self._load()
+
+    async def restart(self, name: str) -> None:
+        """Connect a server anew. Raises `McpConfigError` if there is no running server of this
+        name."""
+        async with self._changing:
+            running = self._running.pop(name, None)
+            if running is None:
+                raise McpConfigError(f"there is no running server {name!r}")
+            await running.end()
+            await self._load()
+
+    async def test(
+        self,
+        name: str,
+        entry: McpServerEntry,
+        secrets: Mapping[str, SecretStr | None],
+        *,
+        limit_s: float = _MAX_WAIT_S,
+    ) -> McpTestReport:
+        """Connect to a server that need not be saved, list its tools, and end it. A server of the
+        same name that runs already is not touched.
+
+        Args:
+            name: The server's name.
+            entry: The entry.
+            secrets: The values for its ``${NAME}``; None for one that is saved already.
+            limit_s: Longest time in seconds. ``npx`` may download the server first.
+
+        Returns:
+            What was found. A server that does not work is no error.
+
+        Raises:
+            McpConfigError: The entry is not valid.
+            OSError: The files cannot be read.
+        """
+        server = await anyio.to_thread.run_sync(self._file.prepared, name, entry, secrets)
+        try:
+            made, described = await _load_client()
+        except ImportError as error:
+            return McpTestReport(works=False, reason=_missing(error))
+        began = anyio.current_time()
+        found: list[Tool] = []
+        ended = anyio.Event()
+        failures: list[str] = []
+
+        def tell(state: McpServerState) -> None:
+            if state.phase is McpServerPhase.WAITING:
+                failures.append(state.reason)
+            if state.phase is McpServerPhase.READY or len(failures) >= _TRIES:
+                ended.set()
+
+        connection = made.McpConnection(
+            server, described.module_of(name), self._settings, offer=found.extend, tell=tell
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(connection.run)
+            with anyio.move_on_after(limit_s) as scope:
+                await ended.wait()
+            tasks.cancel_scope.cancel()
+        seconds = anyio.current_time() - began
+        if scope.cancelled_caught:
+            late = f"it was not ready within {limit_s:g} s"
+            return McpTestReport(works=False, reason=(failures or [late])[-1], seconds=seconds)
+        if len(failures) >= _TRIES:
+            return McpTestReport(works=False, reason=failures[-1], seconds=seconds)
+        return McpTestReport(works=True, tools=tuple(found), seconds=seconds)
+
     async def follow(self) -> None:
-        """Read and apply the file whenever it changes. Runs until cancelled."""
+        """Read and apply the files whenever they change. Runs until cancelled."""
         while True:
-            stamp = _stamp(self._file)  # takes only microseconds
-            if stamp != self._seen:
-                self._seen = stamp
-                await self._apply(await anyio.to_thread.run_sync(self._read))
+            if self._stamps() != self._seen:  # takes only microseconds
+                async with self._changing:
+                    await self._load()
             await anyio.sleep(self._settings.look_s)
+
+    def _stamps(self) -> tuple[tuple[int, int], ...]:
+        return _stamp(self._file.path), _stamp(self._file.secrets_path)
+
+    async def _load(self) -> None:
+        """Read the files and apply them. The caller holds the lock."""
+        self._seen = self._stamps()
+        await self._apply(await anyio.to_thread.run_sync(self._read))
 
     def _read(self) -> McpConfig | None:
         try:
-            text = self._file.read_text("utf-8")
-        except FileNotFoundError:
-            return McpConfig()
-        except (OSError, UnicodeDecodeError) as error:
+            return self._file.load()
+        except OSError as error:
             logger.error("{} cannot be read: {}", CONFIG_FILE, error)
-            return None
-        try:
-            return read_configuration(text, self._environment)
         except McpConfigError as error:
             logger.error("{}: {}; the servers stay as they are", CONFIG_FILE, error)
-            return None
+        return None
 
     async def _apply(self, wanted: McpConfig | None) -> None:
         if wanted is None:
@@ -124,13 +243,9 @@ class McpServers:
 
     async def _start(self, server: McpServerConfig) -> None:
         try:
-            # The package mcp takes a second to import: import it in a thread, and only if there is
-            # a server.
-            load = partial(import_module, "nekro_core.tools.mcp_client.connection")
-            made: Any = await anyio.to_thread.run_sync(load)
-            described: Any = import_module("nekro_core.tools.mcp_client.conversion")
+            made, described = await _load_client()
         except ImportError as error:
-            reason = f'{error.name or error} is missing: pip install "nekro-core[mcp]"'
+            reason = _missing(error)
             logger.error("MCP server {}: {}", server.name, reason)
             self._states[server.name] = McpServerState(
                 server.name, McpServerPhase.WRONG, server.place, 0, reason
@@ -142,7 +257,7 @@ class McpServers:
             server,
             module,
             self._settings,
-            offer=lambda tools: running.offered(self._offer(f"mcp.{module}", tools)),
+            offer=lambda tools: running.offered(tools, self._offer(f"mcp.{module}", tools)),
             tell=lambda state: self._told(running, state),
         )
         self._running[server.name] = running
@@ -172,10 +287,12 @@ class _Running:
         self._scope = anyio.CancelScope()
         self._over = anyio.Event()
         self._withdraw: Callable[[], None] = lambda: None
+        self.tools: tuple[Tool, ...] = ()
+        """The tools that the server offered last."""
 
-    def offered(self, withdraw: Callable[[], None]) -> None:
-        """Store the function that withdraws the offered tools."""
-        self._withdraw = withdraw
+    def offered(self, tools: Sequence[Tool], withdraw: Callable[[], None]) -> None:
+        """Store the offered tools and the function that withdraws them."""
+        self.tools, self._withdraw = tuple(tools), withdraw
 
     async def run(self, connect: Callable[[], Any]) -> None:
         """Run the connection until `end` is called."""
@@ -190,6 +307,18 @@ class _Running:
         """End the task, and wait until the server's process has ended."""
         self._scope.cancel()
         await self._over.wait()
+
+
+async def _load_client() -> tuple[Any, Any]:
+    """Import the modules that need the package ``mcp``. It takes a second to import, so this is
+    done in a thread, and only if there is a server. Raises `ImportError`."""
+    load = partial(import_module, "nekro_core.tools.mcp_client.connection")
+    made = await anyio.to_thread.run_sync(load)
+    return made, import_module("nekro_core.tools.mcp_client.conversion")
+
+
+def _missing(error: ImportError) -> str:
+    return f'{error.name or error} is missing: pip install "nekro-core[mcp]"'
 
 
 def read_states(data_dir: Path) -> list[Mapping[str, Any]]:

@@ -1,5 +1,6 @@
 """The hosts from which media may be fetched: for a platform's messages and for a chat's code."""
 
+import ipaddress
 from collections.abc import Iterator
 
 import pytest
@@ -166,3 +167,19 @@ def test_an_invalid_entry_is_refused_with_an_example(entry: str) -> None:
 def test_entries_without_a_port_are_listed() -> None:
     reach = platform("127.0.0.1", "files.lan:9000", "::1", old_ports=frozenset({3001}))
     assert reach.bare == ["127.0.0.1", "::1"]
+
+
+def test_refused_destinations_are_told_with_their_reason() -> None:
+    refused: list[tuple[str, str]] = []
+    policy = ChatFetchPolicy(
+        EgressRules.parse(["files.example"]),
+        told=lambda _: True,
+        refused=lambda destination, reason: refused.append((destination, reason)),
+    )
+    policy.check_host("files.example", 443)
+    with pytest.raises(NotFetched):
+        policy.check_host("evil.example", 8443)
+    with pytest.raises(NotFetched):
+        policy.check_addresses("files.example", 443, [ipaddress.ip_address("127.0.0.1")])
+    assert [destination for destination, _ in refused] == ["evil.example:8443", "files.example:443"]
+    assert "not among what this chat's code may reach" in refused[0][1]

@@ -81,19 +81,31 @@ class ModelGroups(dict[str, ModelConfigGroup]):
             in ``others`` has one of these two names, it replaces the group of this name.
         """
         groups = cls()
-        default = _group(DEFAULT, own)
-        if not own.configured:
-            default = ModelConfigGroup(GROUP_NAME=DEFAULT, CHAT_MODEL=embedded, BASE_URL=EMBEDDED)
-        groups[DEFAULT] = default
-        groups[EMBEDDING] = ModelConfigGroup(
-            GROUP_NAME=EMBEDDING,
-            CHAT_MODEL=_EMBEDDED_EMBEDDING,
-            BASE_URL=EMBEDDED,
-            MODEL_TYPE="embedding",
-        )
-        for name, settings in others.items():
-            groups[name] = _group(name, settings)
+        replace_groups(groups, own, others, embedded=embedded)
         return groups
+
+
+def replace_groups(
+    groups: ModelGroups,
+    own: LLMSettings,
+    others: Mapping[str, ModelGroupSettings],
+    *,
+    embedded: str,
+) -> None:
+    """Let ``groups`` hold the groups of these settings, and no other ones. See `ModelGroups.of`."""
+    default = _group(DEFAULT, own)
+    if not own.configured:
+        default = ModelConfigGroup(GROUP_NAME=DEFAULT, CHAT_MODEL=embedded, BASE_URL=EMBEDDED)
+    groups.clear()
+    groups[DEFAULT] = default
+    groups[EMBEDDING] = ModelConfigGroup(
+        GROUP_NAME=EMBEDDING,
+        CHAT_MODEL=_EMBEDDED_EMBEDDING,
+        BASE_URL=EMBEDDED,
+        MODEL_TYPE="embedding",
+    )
+    for name, settings in others.items():
+        groups[name] = _group(name, settings)
 
 
 def _group(name: str, settings: LLMSettings) -> ModelConfigGroup:

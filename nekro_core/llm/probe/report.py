@@ -1,0 +1,87 @@
+"""Defines what a probe of an endpoint returns."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ProbeStep(StrEnum):
+    """The steps of a probe, in their order."""
+
+    NAME = "name"
+    CONNECTION = "connection"
+    TLS = "tls"
+    HTTP = "http"
+    KEY = "key"
+    MODEL = "model"
+    SPEED = "speed"
+    PICTURES = "pictures"
+    FUNCTIONS = "functions"
+    CONTEXT = "context"
+
+
+class ProbeVerdict(StrEnum):
+    """``ok``: it works. ``failed``: the endpoint cannot be used like this. ``absent``: the endpoint
+    works without this ability. ``differs``: it works, but a setting says something else.
+    ``unknown``: it was not found out, or not tried, because an earlier step failed."""
+
+    OK = "ok"
+    FAILED = "failed"
+    ABSENT = "absent"
+    DIFFERS = "differs"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeResult:
+    """The result of one step.
+
+    Attributes:
+        step: The step.
+        verdict: The result.
+        reason: A stable word for a program, such as ``refused`` or ``certificate_expired``.
+        text: What was found, as a sentence for people. It contains no secret.
+        advice: What to do; empty if nothing is to be done.
+        seconds: How long the step took.
+    """
+
+    step: ProbeStep
+    verdict: ProbeVerdict
+    reason: str
+    text: str
+    advice: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointReport:
+    """The result of a probe. A value that was not found out is None.
+
+    Attributes:
+        steps: One result for each step, in their order.
+        models: The names of the models that the endpoint offers, at most 2000; empty if it has no
+            such list.
+        first_token_s: Seconds from the request to the first token.
+        tokens_per_s: Tokens in a second after the first one.
+        vision: Whether the model read a number in a picture.
+        functions: Whether the model called a function.
+        context_tokens: The largest number of tokens of prompt and reply together.
+        spent_tokens: The tokens of all requests of this probe.
+    """
+
+    steps: tuple[ProbeResult, ...]
+    models: tuple[str, ...] = ()
+    first_token_s: float | None = None
+    tokens_per_s: float | None = None
+    vision: bool | None = None
+    functions: bool | None = None
+    context_tokens: int | None = None
+    spent_tokens: int = 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether the model answered."""
+        return self.result(ProbeStep.SPEED).verdict is ProbeVerdict.OK
+
+    def result(self, step: ProbeStep) -> ProbeResult:
+        """Return the result of a step."""
+        return next(each for each in self.steps if each.step is step)

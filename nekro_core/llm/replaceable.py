@@ -1,0 +1,92 @@
+"""A chat model that can be replaced by another one while requests run."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+from loguru import logger
+
+from nekro_core.llm.model import ChatModel, ChatRequest, Delta, ModelProfile
+
+_CLOSE_S = 10.0
+"""Maximum seconds for closing a model that is no longer used. The embedded one ends a process."""
+
+
+@dataclass(slots=True, eq=False)
+class _Use:
+    """A model, and the number of its requests that run now."""
+
+    model: ChatModel
+    requests: int = 0
+    retired: bool = False
+
+
+class ReplaceableModel:
+    """A `ChatModel` that passes its requests to another one.
+
+    A request that runs while the model is replaced ends on the old model, which is closed after its
+    last request. The next request goes to the new one. A retired model still answers, so that a
+    turn that began with it can end; it closes its connections after each request.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._use = _Use(model)
+
+    @property
+    def profile(self) -> ModelProfile:
+        """Return the abilities of the present model."""
+        return self._use.model.profile
+
+    @property
+    def present(self) -> ChatModel:
+        """Return the present model."""
+        return self._use.model
+
+    async def replace(self, model: ChatModel) -> None:
+        """Use another model from now on. Does not wait for the requests that run."""
+        old, self._use = self._use, _Use(model)
+        await self._retire(old)
+
+    async def retire(self) -> None:
+        """Close the model as soon as no request runs, and again after each later request."""
+        await self._retire(self._use)
+
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+        """See `ChatModel.prepare`."""
+        async with self._using() as model:
+            await model.prepare(likely)
+
+    @asynccontextmanager
+    async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
+        """See `ChatModel.stream`."""
+        async with self._using() as model, model.stream(request) as deltas:
+            yield deltas
+
+    async def aclose(self) -> None:
+        """Close the present model at once."""
+        await self._use.model.aclose()
+
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator[ChatModel]:
+        use = self._use
+        use.requests += 1
+        try:
+            yield use.model
+        finally:
+            use.requests -= 1
+            if use.retired and not use.requests:
+                await _close(use.model)
+
+    async def _retire(self, use: _Use) -> None:
+        use.retired = True
+        if not use.requests:
+            await _close(use.model)
+
+
+async def _close(model: ChatModel) -> None:
+    with anyio.move_on_after(_CLOSE_S, shield=True):
+        try:
+            await model.aclose()
+        except Exception:  # noqa: BLE001 - an old model must not end the request of a new one
+            logger.exception("the model {} could not be closed", model.profile.name)

@@ -1,0 +1,279 @@
+"""Shows the language models, tests endpoints, and adds, changes and removes models."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field, JsonValue, SecretStr, ValidationError
+
+from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.known_prices import EffectivePrice, KnownModel, effective_price, known_model
+from nekro_core.llm.probe import EndpointReport, ProbeResult, ProbeStep, probe_endpoint
+from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
+from nekro_core.llm.settings import LLMSettings
+from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
+from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem, OperatorError
+from nekro_core.operator.roles import AccessRole, Actor
+
+DEFAULT = "default"
+"""The name of the bot's default model. Without an address it is the embedded model."""
+
+GroupName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+"""The settings read names from the environment too, where they are in lower case."""
+
+
+class ModelsInForce(Protocol):
+    """The models of the running bot (`nekro_core.app.models.ModelRegistry`)."""
+
+    @property
+    def llm(self) -> LLMSettings:
+        """The settings of the default model."""
+
+    @property
+    def groups(self) -> Mapping[str, ModelGroupSettings]:
+        """The settings of the model groups by name."""
+
+
+class ModelSettingsBook(Protocol):
+    """Writes settings, and applies them to the running bot. Its errors are `NekroError`."""
+
+    async def set(self, values: Mapping[str, Any]) -> object:
+        """Change settings together, by names such as ``llm.base_url`` and
+        ``models.fast.base_url``. None removes a setting."""
+
+
+class ModelsNotWritable(OperatorError):
+    """The settings of this bot cannot be written here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelView:
+    """One model.
+
+    Attributes:
+        group: The name of its group; ``default`` for the default model.
+        fields: Its settings by name, without the key. Only those that somebody has set.
+        embedded: Whether it is the embedded model.
+        has_key: Whether a key is set. The key itself is never shown.
+        provider: The name of the well-known provider at this address; empty if it is none.
+        price: Its price, and who says so.
+        context_tokens: The setting for the largest number of tokens of prompt and reply.
+    """
+
+    group: str
+    fields: Mapping[str, Any]
+    embedded: bool
+    has_key: bool
+    provider: str
+    price: EffectivePrice
+    context_tokens: int
+
+
+class Models(Area):
+    """The models of the bot.
+
+    Args:
+        audit: The audit log.
+        models: The models in force.
+        book: Writes the settings; None if they cannot be written.
+    """
+
+    name = "models"
+
+    def __init__(
+        self,
+        audit: AuditLog,
+        models: ModelsInForce,
+        book: ModelSettingsBook | None,
+    ) -> None:
+        super().__init__(audit)
+        self._models = models
+        self._book = book
+
+    @query(role=AccessRole.VIEWER)
+    async def presets(self, actor: Actor) -> list[ProviderPreset]:  # noqa: ARG002
+        """List well-known providers: address, where to get a key, and examples of models."""
+        return [*provider_presets()]
+
+    @query(role=AccessRole.VIEWER)
+    async def all(self, actor: Actor) -> list[ModelView]:  # noqa: ARG002
+        """List the default model and all model groups."""
+        groups = {DEFAULT: self._models.llm, **self._models.groups}
+        return [await _view(name, settings) for name, settings in groups.items()]
+
+    @query(role=AccessRole.VIEWER)
+    async def known(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        model: Annotated[str, Field(min_length=1, max_length=200)],
+        base_url: str = "",
+    ) -> KnownModel | None:
+        """Say what is published about a model: its list price and the size of its context. Nothing
+        is fetched.
+
+        Args:
+            model: The name as the provider writes it.
+            base_url: The address of the endpoint, which decides whose price is meant.
+        """
+        return await known_model(model, base_url)
+
+    @action(role=AccessRole.OPERATOR)
+    async def test(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        group: GroupName | None = None,
+        fields: dict[str, JsonValue] | None = None,
+        api_key: SecretStr | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Change[EndpointReport]:
+        """Test an endpoint: whether it is reached, takes the key, knows the model, how fast it is,
+        whether it sees pictures and calls functions, and how long a prompt may be. It sends three
+        small requests, which cost money if the provider takes any.
+
+        Args:
+            group: A saved model; its settings are used where ``fields`` has none.
+            fields: The settings to test, by name. They need not be saved.
+            api_key: The key. Without it, the saved one is used if the address is the saved one.
+        """
+        settings = self._merged(group, fields or {}, api_key)
+        if not settings.configured:
+            raise InvalidParameters({"fields.base_url": "name the address of an API to test"})
+        steps = [*ProbeStep]
+
+        def tell(result: ProbeResult) -> None:
+            progress.report(result.text, done=steps.index(result.step) + 1, total=len(steps))
+
+        report = await probe_endpoint(settings, tell=tell)
+        subject = f"{settings.model} at {settings.base_url}"
+        verdicts = {each.step.value: each.verdict.value for each in report.steps}
+        return Change(result=report, subject=subject, new=verdicts)
+
+    @action(role=AccessRole.OPERATOR)
+    async def put(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        group: GroupName,
+        fields: dict[str, JsonValue],
+        api_key: SecretStr | None = None,
+    ) -> Change[ModelView]:
+        """Add a model, or change its settings. Chats and plugins use it at once; requests that run
+        end on the old one.
+
+        Args:
+            group: The name of the group; ``default`` for the default model.
+            fields: The settings by name. Settings that are not named keep their values, and null
+                removes one.
+            api_key: The key; without it the saved one stays. An empty one removes it.
+        """
+        book, old = writable(self._book), self._saved(group)
+        settings = self._merged(group if old is not None else None, fields, api_key)
+        if not settings.configured:
+            raise InvalidParameters({"fields.base_url": "name the address of the model's API"})
+        before = _shown(old) if old is not None else {}
+        prefix = _prefix(group)
+        values: dict[str, Any] = {f"{prefix}{name}": value for name, value in fields.items()}
+        if api_key is not None:
+            values[f"{prefix}api_key"] = api_key.get_secret_value() or None
+        await book.set(values)
+        undo: UndoCall | None = UndoCall(action="models.remove", parameters={"group": group})
+        if old is not None and old.configured:
+            back = {name: before.get(name) for name in fields}
+            undo = UndoCall(action="models.put", parameters={"group": group, "fields": back})
+        if api_key is not None and old is not None:
+            undo = None  # the old key is a secret and not in the log
+        return Change(
+            result=await _view(group, settings),
+            subject=group,
+            old=before or None,
+            new=_shown(settings),
+            undo=undo,
+        )
+
+    @action(role=AccessRole.OPERATOR)
+    async def remove(self, actor: Actor, *, group: GroupName) -> Change[None]:  # noqa: ARG002
+        """Remove a model. Chats that name it use the default model. If the default model is
+        removed, the embedded one answers.
+
+        Args:
+            group: The name of the group; ``default`` for the default model.
+        """
+        book, old = writable(self._book), self._saved(group)
+        if old is None or not old.model_fields_set:
+            raise NoSuchItem(f"there is no model {group!r} in the settings")
+        prefix = _prefix(group)
+        await book.set({f"{prefix}{name}": None for name in sorted(old.model_fields_set)})
+        undo = None
+        if not old.api_key.get_secret_value():
+            undo = UndoCall(action="models.put", parameters={"group": group, "fields": _shown(old)})
+        return Change(result=None, subject=group, old=_shown(old), undo=undo)
+
+    def _saved(self, group: str | None) -> LLMSettings | None:
+        return self._models.llm if group == DEFAULT else self._models.groups.get(group or "")
+
+    def _merged(
+        self, group: str | None, fields: Mapping[str, Any], api_key: SecretStr | None
+    ) -> ModelGroupSettings:
+        """Return the settings of a group with changes, checked as the files are."""
+        old = self._saved(group)
+        if group is not None and old is None:
+            raise NoSuchItem(f"there is no model {group!r}")
+        if "api_key" in fields:
+            raise InvalidParameters({"fields.api_key": "give it as the parameter api_key"})
+        values = {**(_shown(old) if old is not None else {}), **fields}
+        values = {name: value for name, value in values.items() if value is not None}
+        if api_key is not None:
+            values["api_key"] = api_key
+        elif old is not None and old.api_key.get_secret_value():
+            if str(values.get("base_url", "")).strip().rstrip("/") != old.base_url:
+                # Otherwise the saved key would be sent to whatever address is written here.
+                raise InvalidParameters(
+                    {"api_key": "the saved key belongs to another address: write the key again"}
+                )
+            values["api_key"] = old.api_key
+        try:
+            return ModelGroupSettings.model_validate(values)
+        except ValidationError as error:
+            raise InvalidParameters(
+                {
+                    ".".join(("fields", *map(str, fault["loc"]))): fault["msg"].removeprefix(
+                        "Value error, "
+                    )
+                    for fault in error.errors(include_input=False, include_url=False)
+                }
+            ) from None
+
+
+def writable(book: ModelSettingsBook | None) -> ModelSettingsBook:
+    """Return the book. Raises `ModelsNotWritable` if there is none."""
+    if book is None:
+        raise ModelsNotWritable(
+            "the settings of this bot are not written here: change NEKRO_LLM__*, "
+            "NEKRO_MODELS__* and NEKRO_EMBEDDED__* where the bot is started"
+        )
+    return book
+
+
+def _prefix(group: str) -> str:
+    return "llm." if group == DEFAULT else f"models.{group}."
+
+
+def _shown(settings: LLMSettings) -> dict[str, Any]:
+    """Return the settings that somebody has set, without the key."""
+    return settings.model_dump(mode="json", exclude_unset=True, exclude={"api_key"})
+
+
+async def _view(group: str, settings: LLMSettings) -> ModelView:
+    preset = preset_of(settings.base_url) if settings.configured else None
+    return ModelView(
+        group=group,
+        fields=_shown(settings),
+        embedded=group == DEFAULT and not settings.configured,
+        has_key=bool(settings.api_key.get_secret_value()),
+        provider=preset.name if preset else "",
+        price=await effective_price(settings),
+        context_tokens=settings.context_tokens,
+    )

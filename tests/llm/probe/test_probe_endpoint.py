@@ -1,0 +1,371 @@
+"""The test of an endpoint says what works, and tells each kind of failure apart."""
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.tls import TLSStream
+
+from nekro_core.llm.probe import (
+    EndpointReport,
+    ProbeResult,
+    ProbeStep,
+    ProbeVerdict,
+    probe_endpoint,
+)
+from nekro_core.llm.settings import LLMSettings
+from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
+
+KEY = "sk-test-0123456789abcdef"
+NUMBER = 4712
+COUNTED = " ".join(map(str, range(1, 41)))
+OK, FAILED, ABSENT = ProbeVerdict.OK, ProbeVerdict.FAILED, ProbeVerdict.ABSENT
+DIFFERS, UNKNOWN = ProbeVerdict.DIFFERS, ProbeVerdict.UNKNOWN
+
+
+def listing(*rows: dict) -> Answer:
+    body = str({"object": "list", "data": list(rows)}).replace("'", '"').encode()
+    return Answer(content_type="application/json", body=body)
+
+
+def provider(
+    *,
+    models: Reply | None = None,
+    speed: Reply = COUNTED,
+    picture: Reply = f"{NUMBER}",
+    function: Reply | None = None,
+) -> Callable[[Asked], Reply]:
+    """A provider that answers the requests of a probe."""
+
+    def reply(asked: Asked) -> Reply:
+        if asked.path.endswith("/models"):
+            return models or listing({"id": "clever", "context_length": 200_000}, {"id": "other"})
+        if "tools" in asked.body:
+            return function or Answer(calls=[Call("report_number", {"number": NUMBER})])
+        if isinstance(asked.messages[-1]["content"], list):
+            return picture
+        return speed
+
+    return reply
+
+
+async def probe(server: ScriptedModelServer, **changes) -> EndpointReport:
+    total_s = changes.pop("total_s", 30.0)
+    fields = {"base_url": server.base_url, "model": "clever", "api_key": KEY, "vision": True}
+    settings = LLMSettings(**(fields | changes))
+    return await probe_endpoint(settings, number=NUMBER, total_s=total_s)
+
+
+async def probe_of(reply: Callable[[Asked], Reply], **changes) -> EndpointReport:
+    async with ScriptedModelServer(reply, api_key=KEY) as server:
+        return await probe(server, **changes)
+
+
+def words(report: EndpointReport) -> str:
+    return "\n".join(f"{each.text} {each.advice}" for each in report.steps)
+
+
+@asynccontextmanager
+async def listening(serve: Callable[[SocketStream], Awaitable[None]]) -> AsyncIterator[int]:
+    """A server on 127.0.0.1 that treats each connection as the function does. Yields its port."""
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, serve)
+        yield listener.extra(SocketAttribute.local_port)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_good_endpoint_passes_every_step() -> None:
+    told: list[ProbeResult] = []
+    script = provider(speed=Answer(chunks=[0.05, *(f"{n} " for n in range(1, 41))], delay_s=0.002))
+    async with ScriptedModelServer(script, api_key=KEY) as server:
+        settings = LLMSettings(base_url=server.base_url, model="clever", api_key=KEY, vision=True)
+        report = await probe_endpoint(settings, number=NUMBER, tell=told.append)
+    assert [each.verdict for each in report.steps] == [OK] * len(ProbeStep), words(report)
+    assert report.usable
+    assert tuple(told) == report.steps
+    assert report.models == ("clever", "other")
+    assert report.vision
+    assert report.functions
+    assert report.context_tokens == 200_000
+    assert report.first_token_s is not None
+    assert 0.05 <= report.first_token_s < 5
+    assert report.tokens_per_s is not None
+    assert report.tokens_per_s > 1
+    assert report.spent_tokens > 0
+    assert KEY not in words(report)
+
+
+async def test_the_requests_of_a_probe_are_few_and_bounded() -> None:
+    async with ScriptedModelServer(provider(), api_key=KEY) as server:
+        await probe(server)
+        asked = [each for each in server.requests if each.path.endswith("/chat/completions")]
+    assert len(asked) == 3
+    assert all(each.body["max_tokens"] <= 1024 for each in asked)
+
+
+async def test_the_picture_is_a_readable_png_and_never_says_its_number_in_words() -> None:
+    async with ScriptedModelServer(provider(), api_key=KEY) as server:
+        await probe(server)
+        asked = next(
+            e for e in server.requests if e.messages and len(e.messages[0]["content"]) == 2
+        )
+    text, image = asked.messages[0]["content"]
+    assert str(NUMBER) not in text["text"]
+    assert image["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+
+
+async def test_a_name_that_nobody_has_is_told_apart() -> None:
+    report = await probe_endpoint(
+        LLMSettings(base_url="https://api.nowhere.invalid/v1", model="clever", api_key=KEY)
+    )
+    first, *rest = report.steps
+    assert (first.step, first.verdict) == (ProbeStep.NAME, FAILED)
+    assert first.reason == "name_not_found"
+    assert "api.nowhere.invalid" in first.text
+    assert first.advice
+    assert {each.verdict for each in rest} == {UNKNOWN}
+    assert not report.usable
+
+
+async def test_a_port_on_which_nothing_listens_is_told_apart() -> None:
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(SocketAttribute.local_port)
+    report = await probe_endpoint(LLMSettings(base_url=f"http://127.0.0.1:{port}/v1", model="m"))
+    assert report.result(ProbeStep.NAME).verdict is OK
+    assert report.result(ProbeStep.CONNECTION).reason == "refused"
+    assert "no program listens" in report.result(ProbeStep.CONNECTION).text
+
+
+async def test_a_server_without_tls_behind_an_https_address_is_told_apart() -> None:
+    async def serve(stream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    async with listening(serve) as port:
+        report = await probe_endpoint(
+            LLMSettings(base_url=f"https://127.0.0.1:{port}/v1", model="m")
+        )
+    assert report.result(ProbeStep.CONNECTION).verdict is OK
+    result = report.result(ProbeStep.TLS)
+    assert (result.verdict, result.reason) == (FAILED, "no_tls")
+    assert "http://" in result.advice
+
+
+async def test_a_certificate_that_nobody_trusts_is_told_apart(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    await anyio.run_process([*command, "-keyout", str(key), "-out", str(certificate)])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def serve(stream) -> None:
+        async with stream:
+            try:
+                await TLSStream.wrap(stream, ssl_context=context)
+            except (ssl.SSLError, anyio.BrokenResourceError):
+                return
+
+    async with listening(serve) as port:
+        report = await probe_endpoint(
+            LLMSettings(base_url=f"https://127.0.0.1:{port}/v1", model="m")
+        )
+    result = report.result(ProbeStep.TLS)
+    assert (result.verdict, result.reason) == (FAILED, "certificate")
+    assert "self" in result.text
+    assert "SSL_CERT_FILE" in result.advice
+
+
+async def test_a_program_that_speaks_no_http_is_told_apart() -> None:
+    async def serve(stream) -> None:
+        async with stream:
+            await stream.send(b"220 mail.example ESMTP\r\n")
+
+    async with listening(serve) as port:
+        report = await probe_endpoint(
+            LLMSettings(base_url=f"http://127.0.0.1:{port}/v1", model="m")
+        )
+    result = report.result(ProbeStep.HTTP)
+    assert (result.verdict, result.reason) == (FAILED, "no_http")
+
+
+@pytest.mark.parametrize(
+    ("script", "step", "reason", "says"),
+    [
+        (
+            provider(models=Answer(status=401, error={"message": f"Incorrect key {KEY}"})),
+            ProbeStep.KEY,
+            "rejected",
+            "does not take the key",
+        ),
+        (
+            provider(
+                models=Answer(status=404, error={"message": "no list"}),
+                speed=Answer(status=403, error={"message": f"key {KEY} may not"}),
+            ),
+            ProbeStep.KEY,
+            "rejected",
+            "may not",
+        ),
+        (
+            provider(
+                models=listing({"id": "clever-2"}),
+                speed=Answer(status=404, error={"message": "no such model"}),
+            ),
+            ProbeStep.MODEL,
+            "unknown_model",
+            "clever-2",
+        ),
+        (
+            provider(
+                models=Answer(content_type="text/html", body=b"<html>hello</html>"),
+                speed=Answer(content_type="text/html", body=b"<html>hello</html>"),
+            ),
+            ProbeStep.MODEL,
+            "rejected",
+            "/v1",
+        ),
+        (
+            provider(models=Answer(status=502, error={"message": "bad gateway"})),
+            ProbeStep.HTTP,
+            "server_error",
+            "bad gateway",
+        ),
+        (
+            provider(speed=Answer(status=429, error={"code": "insufficient_quota"})),
+            ProbeStep.SPEED,
+            "quota",
+            "used up",
+        ),
+        (
+            provider(speed=Answer(status=503, error={"message": "loading"})),
+            ProbeStep.SPEED,
+            "no_answer",
+            "loading",
+        ),
+        (
+            provider(speed=Answer(chunks=["1 2 3"], then="break")),
+            ProbeStep.SPEED,
+            "broken",
+            "",
+        ),
+        (
+            provider(speed=Answer(status=400, error={"code": "content_filter"})),
+            ProbeStep.SPEED,
+            "declined",
+            "filter",
+        ),
+    ],
+)
+async def test_each_failure_is_told_at_its_step_with_advice(script, step, reason, says) -> None:
+    report = await probe_of(script)
+    result = report.result(step)
+    assert (result.verdict, result.reason) == (FAILED, reason), words(report)
+    assert result.advice
+    assert says in f"{result.text} {result.advice}"
+    assert KEY not in words(report)
+    assert not report.usable
+    assert report.result(ProbeStep.FUNCTIONS).verdict is UNKNOWN
+
+
+async def test_a_missing_key_is_not_called_a_wrong_one() -> None:
+    report = await probe_of(provider(), api_key="")
+    assert report.result(ProbeStep.KEY).reason == "missing"
+
+
+async def test_a_server_without_keys_and_list_is_usable() -> None:
+    async with ScriptedModelServer(provider(models=Answer(status=404, error="no"))) as server:
+        report = await probe(server, api_key="")
+    assert report.result(ProbeStep.KEY).reason == "not_needed"
+    assert report.result(ProbeStep.HTTP).reason == "no_list"
+    assert report.models == ()
+    assert report.usable
+    assert report.context_tokens is None
+    assert report.result(ProbeStep.CONTEXT).verdict is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("picture", "set_to", "verdict", "sees"),
+    [
+        (f"It is {NUMBER}.", True, OK, True),
+        ("4,712", False, DIFFERS, True),
+        ("I cannot see pictures.", True, DIFFERS, False),
+        ("0815", False, ABSENT, False),
+        (
+            Answer(status=400, error={"message": "no image input"}),
+            True,
+            DIFFERS,
+            False,
+        ),
+        (Answer(status=500, error={"message": "oops"}), True, UNKNOWN, None),
+    ],
+)
+async def test_the_picture_is_compared_with_the_setting(picture, set_to, verdict, sees) -> None:
+    report = await probe_of(provider(picture=picture), vision=set_to)
+    assert report.result(ProbeStep.PICTURES).verdict is verdict
+    assert report.vision is sees
+
+
+@pytest.mark.parametrize(
+    ("function", "says", "calls"),
+    [
+        (Answer(calls=[Call("report_number", {"number": NUMBER})], split="whole"), "right", True),
+        ("I would call report_number.", "did not call", False),
+        (Answer(calls=[Call("report_number", {"number": 1})]), "wrong", False),
+        (Answer(calls=[Call("report_number", "{number: 4")]), "broken", False),
+        (Answer(status=400, error={"message": "tools are not supported"}), "not supported", False),
+    ],
+)
+async def test_a_call_of_a_function_must_come_back_whole(function, says, calls) -> None:
+    report = await probe_of(provider(function=function))
+    assert report.functions is calls
+    assert says in report.result(ProbeStep.FUNCTIONS).text
+
+
+async def test_a_context_that_is_smaller_than_the_setting_is_told() -> None:
+    report = await probe_of(
+        provider(models=listing({"id": "clever", "max_model_len": 8192})), context_tokens=32_768
+    )
+    result = report.result(ProbeStep.CONTEXT)
+    assert result.verdict is DIFFERS
+    assert "8192" in result.advice
+    assert report.context_tokens == 8192
+
+
+async def test_a_silent_endpoint_costs_no_more_than_the_limit_of_time() -> None:
+    async with ScriptedModelServer(provider(speed=Answer(chunks=["1 "], then="stall"))) as server:
+        with anyio.fail_after(10):
+            report = await probe(server, total_s=0.7, between_tokens_s=30)
+    assert report.result(ProbeStep.HTTP).verdict is OK
+    assert report.result(ProbeStep.SPEED).reason == "out_of_time"
+
+
+async def test_an_endless_reply_is_cut_off() -> None:
+    async with ScriptedModelServer(provider(speed=Answer(chunks=["1 "], then="endless"))) as server:
+        with anyio.fail_after(20):
+            report = await probe(server)
+    assert report.usable
+
+
+async def test_a_key_in_the_names_of_models_is_not_shown() -> None:
+    report = await probe_of(provider(models=listing({"id": "clever"}, {"id": f"m-{KEY}"})))
+    assert KEY not in repr(report)
+
+
+async def test_garbage_in_the_list_of_models_is_skipped() -> None:
+    rows = [{"id": "clever"}, {"id": 3}, {"id": ""}, {"name": "x"}, {"id": "y" * 1000}]
+    report = await probe_of(provider(models=listing(*rows)))
+    assert report.models == ("clever",)
+
+
+async def test_settings_without_an_address_are_refused() -> None:
+    with pytest.raises(ValueError, match="base_url"):
+        await probe_endpoint(LLMSettings())
