@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import anyio.to_thread
 import msgspec
