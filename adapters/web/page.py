@@ -29,7 +29,9 @@ _ICON = (
 )
 
 
-class ChatView(Element, component="static/nekro_chat.js", dependencies=["static/nekro_parts/*.js"]):
+class ChatPageElement(
+    Element, component="static/nekro_chat.js", dependencies=["static/nekro_parts/*.js"]
+):
     """The component of `static/nekro_chat.js`."""
 
     def __init__(self, *, language: str, bot_name: str) -> None:
@@ -48,7 +50,7 @@ def add_chat_page(operator: OperatorHost, bot_name: str, closing: anyio.Event) -
     async def chat(client: Client, request: Request) -> None:
         style = (files(__package__) / "static" / "chat.css").read_text("utf-8")
         ui.add_head_html(f"<style>{style}</style>")
-        view = ChatView(
+        view = ChatPageElement(
             language=preferred(request.headers.get("accept-language", "")), bot_name=bot_name
         )
         await client.connected()
@@ -61,7 +63,7 @@ def add_chat_page(operator: OperatorHost, bot_name: str, closing: anyio.Event) -
             tasks.cancel_scope.cancel()
 
 
-async def _follow(operator: OperatorHost, view: ChatView) -> None:
+async def _follow(operator: OperatorHost, view: ChatPageElement) -> None:
     """Send the activity of all rooms to the page. A page that is too slow reads the history
     again."""
     while True:

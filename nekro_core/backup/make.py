@@ -30,8 +30,8 @@ from nekro_core.backup.manifest import (
 from nekro_core.backup.own_archives import one_at_a_time
 from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
 from nekro_core.backup.progress import BackupWork
-from nekro_core.backup.sqlite_copy import copy_sqlite, is_sqlite
 from nekro_core.store import StoreUnavailable
+from nekro_core.store.sqlite_copy import copy_sqlite, is_sqlite
 from nekro_core.store.upgrade import known_migrations, newest_migration
 
 ENVIRONMENT = "env/"
@@ -183,7 +183,7 @@ class _Copying:
             dump_postgres(self.source.database_url, copy, lambda done: work.set_done(done, done))
             # The bot migrates the database at its start, so a server has all migrations.
             return copy, known_migrations()[-1]
-        copy_sqlite(file, copy, work.set_done)
+        _copy_database(file, copy, work.set_done)
         try:
             schema = newest_migration(copy)
         except StoreUnavailable as error:
@@ -241,7 +241,7 @@ class _Copying:
         copy = self.folder / "other"
         copy.unlink(missing_ok=True)
         try:
-            copy_sqlite(path, copy, lambda _done, _total: self.work.advance(0))
+            _copy_database(path, copy, lambda _done, _total: self.work.advance(0))
             writer.add_file(DATA + name, copy)
         except BackupRefused as error:
             self.left_out.append(f"{name}: copied as it is, it may be inconsistent: {error}")
@@ -258,6 +258,19 @@ class _Copying:
             for name, data in self.secrets:
                 packed.writestr(name, data)
         return out.getvalue()
+
+
+def _copy_database(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
+    """Copy an SQLite file and check the copy. Raises `BackupRefused`."""
+    try:
+        damage = copy_sqlite(source, target, done)
+    except StoreUnavailable as error:
+        raise BackupRefused(str(error)) from error
+    if damage:
+        raise BackupRefused(
+            f"{source.name} is damaged ({damage}): a backup of it would be too. Put back an older "
+            "backup, or a copy from the folder 'copies'"
+        )
 
 
 def _is_beside_database(path: Path) -> bool:

@@ -49,6 +49,11 @@ WHAT_BECOMES = {
     "statistics": "nobody's, the sums stay",
     "latencies": "nobody's, the numbers stay",
     "counted": "no person's",
+    "console_people": "no person's of a chat: those who log in to the console",
+    "console_invitations": "as console_people",
+    "console_sessions": "as console_people",
+    "console_recovery_codes": "as console_people",
+    "console_tokens": "as console_people",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in

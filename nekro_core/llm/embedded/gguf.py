@@ -1,6 +1,6 @@
 """Reads the header of a GGUF file, and computes how much memory its model needs.
 
-Source: the GGUF specification, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Only the
+Source: the GGUF specification in the documentation of https://github.com/ggml-org/ggml. Only the
 few values that decide about memory are kept; the others are skipped.
 """
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from nekro_core.backup.errors import BackupRefused, InvalidBackup
+from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
 _PAGES = 512
@@ -20,15 +20,15 @@ def is_sqlite(path: Path) -> bool:
         return file.read(len(_HEADER)) == _HEADER
 
 
-def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
-    """Copy a database to a new file, and check the copy.
+def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> str:
+    """Copy a database to a new file, and check the copy. Returns an empty text, or what is damaged.
 
     The copy is the state at one moment. With a write-ahead log, as the bot's databases have it,
     writers go on meanwhile: the copy is read in one transaction, so a write does not make it begin
     again. Without it a writer waits until the copy is made.
 
     ``done`` is called with the number of bytes that are copied, and of all; it may raise. Raises
-    `BackupRefused` if the database cannot be read or is damaged.
+    `StoreUnavailable` if the database cannot be read.
     """
     address = f"file:{quote(str(source.absolute()))}?mode=rw"
     try:
@@ -49,26 +49,20 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
             database.execute("ROLLBACK")
             # The copy is one file, without a log beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
-            problem = _integrity(copy)
+            return _integrity(copy)
     except sqlite3.Error as error:
-        raise BackupRefused(f"{source.name} cannot be copied: {error}") from error
-    if problem:
-        raise BackupRefused(
-            f"{source.name} is damaged ({problem}): a backup of it would be too. Put back an older "
-            "backup, or a copy from the folder 'copies'"
-        )
+        raise StoreUnavailable(f"{source.name} cannot be copied: {error}") from error
 
 
-def check_sqlite(path: Path) -> None:
-    """Check a database with ``PRAGMA integrity_check``. Raises `InvalidBackup`."""
+def damage_of_sqlite(path: Path) -> str:
+    """Check a database with ``PRAGMA integrity_check``. Returns an empty text, or what is
+    damaged."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
-            problem = _integrity(database)
+            return _integrity(database)
     except sqlite3.Error as error:
-        problem = str(error)
-    if problem:
-        raise InvalidBackup(f"the database in the backup is damaged: {problem}")
+        return str(error)
 
 
 def _integrity(database: sqlite3.Connection) -> str:
