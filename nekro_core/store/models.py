@@ -107,7 +107,9 @@ class MessageTable(Model):
 
 class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
-    lets a chat have one running turn and any number of ended ones."""
+    lets a chat have one running turn and any number of ended ones. ``faults`` counts the runs that
+    failed and the requests without a reply. ``times`` is JSON, see `nekro_core.store.turn_trace`.
+    """
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
@@ -119,10 +121,19 @@ class TurnTable(Model):
     attempts = fields.IntField()
     started = fields.FloatField()
     ended = fields.FloatField()
+    model = fields.TextField(default="", db_default="")
+    faults = fields.IntField(default=0, db_default=0)
+    times = fields.TextField(default="", db_default="")
 
     class Meta:
         table = "turns"
-        indexes = (Index(fields=("chat_key", "id"), name="turns_chat_id"),)
+        indexes = (
+            Index(fields=("chat_key", "id"), name="turns_chat_id"),
+            Index(fields=("user_id", "id"), name="turns_user_id"),
+            Index(fields=("stop", "id"), name="turns_stop_id"),
+            Index(fields=("model", "id"), name="turns_model_id"),
+            Index(fields=("started",), name="turns_started"),
+        )
 
 
 class StepTable(Model):
@@ -148,6 +159,47 @@ class StepTable(Model):
         table = "steps"
         unique_together = (("turn_id", "position"),)
         indexes = (Index(fields=("started",), name="steps_started"),)
+
+
+class PromptTable(Model):
+    """What the model was shown in one step, as record numbers and hashes of parts
+    (`nekro_core.store.prompt_recipe`), and the step's times (`nekro_core.store.turn_trace`). A
+    request without a reply has a row here and none in ``steps``, and ``error`` says why."""
+
+    id = fields.BigIntField(primary_key=True)
+    turn_id = fields.BigIntField()
+    position = fields.IntField()
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    recipe = fields.TextField()
+    times = fields.TextField()
+    error = fields.TextField()
+
+    class Meta:
+        table_description = (
+            "What the model was shown in one step, as record numbers and hashes of parts, and its "
+            "times."
+        )
+        table = "prompts"
+        unique_together = (("turn_id", "position"),)
+        indexes = (Index(fields=("chat_key", "turn_id"), name="prompts_chat_turn"),)
+
+
+class PromptPartTable(Model):
+    """A text or a picture of prompts that is no record, stored once. ``chat_key`` is empty for what
+    cannot contain words of people, such as the rules and the list of functions. ``used`` is the
+    time of a use, at most an hour before the last use."""
+
+    hash = fields.CharField(max_length=64, primary_key=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, db_index=True)
+    data = fields.BinaryField()
+    used = fields.FloatField(db_index=True)
+
+    class Meta:
+        table_description = (
+            "A text or picture of prompts that is no record. Its chat is empty if it has no words "
+            "of people."
+        )
+        table = "prompt_parts"
 
 
 class RunTable(Model):

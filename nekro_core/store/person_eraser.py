@@ -14,6 +14,7 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``plugin_data``: values stored under the person's id are deleted. Entries about the person inside
   other values are deleted too.
 - ``timers``: timers that were set in the person's turns are deleted.
+- ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 - ``audit_log``: the person's id is replaced in all values.
 """
@@ -26,6 +27,7 @@ from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
+from nekro_core.store.prompt_eraser import PromptEraser
 from nekro_core.store.row_redactor import RowRedactor
 from nekro_core.store.traces import PersonTraces, traces_of
 
@@ -51,8 +53,10 @@ class PersonEraser:
         messages: MessageRepository,
         chats: ChatRepository,
         users: UserRepository,
+        prompts: PromptEraser,
     ) -> None:
         self._database = database
+        self._prompts = prompts
         self._messages = messages
         self._chats = chats
         self._users = users
@@ -69,6 +73,7 @@ class PersonEraser:
         Returns the number of changed rows of others.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
+        words = await self._prompts.look(person)
         statements = [*_of_private(traces.private), *_of_turns(person), *_of_person(person)]
         for chat_key in traces.chats:
             self._chats.forget(chat_key)
@@ -80,7 +85,8 @@ class PersonEraser:
                 self._messages.changed(chat_key)
 
         await self._database.write(*statements, committed=committed)
-        return await self._redacting.redact(person, forgotten)
+        changed = await self._prompts.erase(traces, forgotten, words)
+        return changed + await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
         """Return whether a remaining message or delivery of the chat uses this file."""

@@ -19,6 +19,8 @@ from nekro_core.store.pending import WaitingRepository
 from nekro_core.store.people import AccountRepository, ChatRepository, UserRepository
 from nekro_core.store.person_eraser import PersonEraser
 from nekro_core.store.plugin_data import PluginDataRepository
+from nekro_core.store.prompt_eraser import PromptEraser
+from nekro_core.store.prompts import PromptRepository
 from nekro_core.store.queries import ConditionQueries
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
@@ -50,6 +52,7 @@ class Store:
         self.users = UserRepository(database, clock=clock)
         self.turns = TurnRepository(database, clock=clock)
         self.runs = RunRepository(database, clock=clock)
+        self.prompts = PromptRepository(database, clock=clock)
         self.turn_log = TurnLogRepository(database, turns=self.turns, runs=self.runs)
         self.deliveries = DeliveryRepository(database, self.messages, clock=clock)
         self.plugin_data = PluginDataRepository(database)
@@ -60,7 +63,11 @@ class Store:
         self.audit = AuditRepository(database, clock=clock)
         self.retention = RowRetention(database)
         self.erasing = PersonEraser(
-            database, messages=self.messages, chats=self.chats, users=self.users
+            database,
+            messages=self.messages,
+            chats=self.chats,
+            users=self.users,
+            prompts=PromptEraser(database, self.prompts),
         )
 
     @classmethod

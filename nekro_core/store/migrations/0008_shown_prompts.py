@@ -1,0 +1,70 @@
+from tortoise import fields, migrations
+from tortoise.indexes import Index
+from tortoise.migrations import operations as ops
+
+
+class Migration(migrations.Migration):
+    dependencies = [("store", "0005_chat_names")]
+
+    initial = False
+
+    operations = [
+        ops.CreateModel(
+            name="Prompt",
+            fields=[
+                (
+                    "id",
+                    fields.BigIntField(
+                        generated=True, primary_key=True, unique=True, db_index=True
+                    ),
+                ),
+                ("turn_id", fields.BigIntField()),
+                ("position", fields.IntField()),
+                ("chat_key", fields.CharField(max_length=255)),
+                ("recipe", fields.TextField(unique=False)),
+                ("times", fields.TextField(unique=False)),
+                ("error", fields.TextField(unique=False)),
+            ],
+            options={
+                "table": "prompts",
+                "app": "store",
+                "unique_together": (("turn_id", "position"),),
+                "indexes": [Index(fields=["chat_key", "turn_id"], name="prompts_chat_turn")],
+                "pk_attr": "id",
+                "table_description": "What the model was shown in one step, as record numbers and hashes of parts, and its times.",
+            },
+            bases=["Model"],
+        ),
+        ops.CreateModel(
+            name="PromptPart",
+            fields=[
+                (
+                    "hash",
+                    fields.CharField(primary_key=True, unique=True, db_index=True, max_length=64),
+                ),
+                ("chat_key", fields.CharField(db_index=True, max_length=255)),
+                ("data", fields.BinaryField()),
+                ("used", fields.FloatField(db_index=True)),
+            ],
+            options={
+                "table": "prompt_parts",
+                "app": "store",
+                "pk_attr": "hash",
+                "table_description": "A text or picture of prompts that is no record. Its chat is empty if it has no words of people.",
+            },
+            bases=["Model"],
+        ),
+        ops.AddField(
+            model_name="Turn", name="model", field=fields.TextField(default="", db_default="")
+        ),
+        ops.AddField(
+            model_name="Turn", name="faults", field=fields.IntField(default=0, db_default=0)
+        ),
+        ops.AddField(
+            model_name="Turn", name="times", field=fields.TextField(default="", db_default="")
+        ),
+        ops.AddIndex("Turn", Index(fields=["user_id", "id"], name="turns_user_id")),
+        ops.AddIndex("Turn", Index(fields=["stop", "id"], name="turns_stop_id")),
+        ops.AddIndex("Turn", Index(fields=["model", "id"], name="turns_model_id")),
+        ops.AddIndex("Turn", Index(fields=["started"], name="turns_started")),
+    ]
