@@ -170,6 +170,8 @@ class OpenAIChatModel:
         attempt = RequestAttempt(request)
         thoughts = ThoughtFilter()
         fields = encode_request(request, self._profile, dialect, self._settings.extra_body)
+        if request.on_sent is not None:
+            request.on_sent(request, fields)
         async with aclosing(endpoint.events(fields, attempt, deadline)) as events:
             try:
                 async for event in events:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import lru_cache
 
 from nekro_core.chat import (
@@ -46,6 +46,9 @@ _SEQUENCE = "messages_seq_seq"
 _CLAIM = 1000
 """The sequence is set this many numbers ahead. After a restart the numbers that were not used are
 skipped."""
+
+_NUMBERED = 500
+"""Maximum number of records that one query reads by their numbers."""
 
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
@@ -177,6 +180,19 @@ class MessageRepository:
         """Get one record."""
         rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)
         return record_of(rows[0]) if rows else None
+
+    async def numbered(self, seqs: Collection[int]) -> list[Record]:
+        """Get the records with these numbers, oldest first. Those that are not stored are left
+        out."""
+        found: list[Record] = []
+        wanted = sorted(set(seqs))
+        for at in range(0, len(wanted), _NUMBERED):
+            some = wanted[at : at + _NUMBERED]
+            rows = await self._database.read(
+                f"{SELECT} WHERE seq IN ({', '.join('?' * len(some))}) ORDER BY seq", *some
+            )
+            found += map(record_of, rows)
+        return found
 
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """Get the record with this message id of the platform."""

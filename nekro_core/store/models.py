@@ -107,9 +107,9 @@ class MessageTable(Model):
 
 class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
-    lets a chat have one running turn and any number of ended ones. ``faults`` counts the runs that
-    failed and the requests without a reply. ``times`` is JSON, see `nekro_core.store.turn_trace`.
-    """
+    lets a chat have one running turn and any number of ended ones. ``failed`` says whether a
+    run or a request failed, or the turn ended with a fault. ``times`` is JSON, see
+    `nekro_core.store.turn_trace`."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
@@ -122,7 +122,7 @@ class TurnTable(Model):
     started = fields.FloatField()
     ended = fields.FloatField()
     model = fields.TextField(default="", db_default="")
-    faults = fields.IntField(default=0, db_default=0)
+    failed = fields.BooleanField(default=False, db_default=False)
     times = fields.TextField(default="", db_default="")
 
     class Meta:
@@ -132,6 +132,7 @@ class TurnTable(Model):
             Index(fields=("user_id", "id"), name="turns_user_id"),
             Index(fields=("stop", "id"), name="turns_stop_id"),
             Index(fields=("model", "id"), name="turns_model_id"),
+            Index(fields=("failed", "id"), name="turns_failed_id"),
             Index(fields=("started",), name="turns_started"),
         )
 

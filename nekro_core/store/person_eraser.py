@@ -85,8 +85,8 @@ class PersonEraser:
                 self._messages.changed(chat_key)
 
         await self._database.write(*statements, committed=committed)
-        changed = await self._prompts.erase(traces, forgotten, words)
-        return changed + await self._redacting.redact(person, forgotten)
+        await self._prompts.erase(traces, forgotten, words)
+        return await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
         """Return whether a remaining message or delivery of the chat uses this file."""

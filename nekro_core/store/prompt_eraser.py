@@ -48,8 +48,8 @@ class PromptEraser:
 
     async def erase(
         self, traces: PersonTraces, forgotten: RedactionTarget, words: "ErasedWords"
-    ) -> int:
-        """Remove the person. Returns the number of changed rows of others."""
+    ) -> None:
+        """Remove the person. May be repeated."""
         statements = [
             SqlStatement("DELETE FROM prompts WHERE chat_key = ?", (str(chat_key),))
             for chat_key in traces.private
@@ -60,16 +60,15 @@ class PromptEraser:
         ]
         if statements:
             await self._database.write(*statements)
-        changed = 0
         for chat_key in traces.shared:
-            changed += await self._rewrite(str(chat_key), words.seqs, forgotten)
-        changed += await self._search_parts(traces, forgotten, words)
+            await self._rewrite(str(chat_key), words.seqs, forgotten)
+        await self._search_parts(traces, forgotten, words)
         self._prompts.forget_stored()
-        return changed
 
-    async def _rewrite(self, chat_key: str, gone: Collection[int], target: RedactionTarget) -> int:
-        changed = turn = 0
-        position = -1
+    async def _rewrite(
+        self, chat_key: str, gone: Collection[int], target: RedactionTarget
+    ) -> None:
+        turn, position = 0, -1
         while True:
             rows = await self._database.read(
                 "SELECT id, turn_id, position, recipe FROM prompts WHERE chat_key = ? AND "
@@ -84,15 +83,14 @@ class PromptEraser:
             statements = await anyio.to_thread.run_sync(_rewritten, rows, gone, target)
             if statements:
                 await self._database.write(*statements)
-                changed += len(statements)
             if len(rows) < _SLICE:
-                return changed
+                return
             turn, position = rows[-1]["turn_id"], rows[-1]["position"]
 
     async def _search_parts(
         self, traces: PersonTraces, forgotten: RedactionTarget, words: "ErasedWords"
-    ) -> int:
-        after, changed = "", 0
+    ) -> None:
+        after = ""
         while True:
             rows = await self._database.read(
                 "SELECT hash, chat_key, data FROM prompt_parts WHERE hash > ? "
@@ -106,9 +104,8 @@ class PromptEraser:
                 marks = ", ".join("?" * len(found))
                 sql = f"DELETE FROM prompt_parts WHERE hash IN ({marks})"
                 await self._database.write(SqlStatement(sql, tuple(found)))
-                changed += len(found)
             if len(rows) < _SLICE:
-                return changed
+                return
             after = rows[-1]["hash"]
 
 

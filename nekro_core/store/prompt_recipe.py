@@ -58,10 +58,12 @@ class RecordLines(msgspec.Struct, frozen=True, array_like=True, tag="h"):
 
 
 class ReplyText(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """The first ``length`` characters of the reply of an earlier step of the same turn."""
+    """The first ``length`` characters of the reply of an earlier step of the same turn. ``hash`` is
+    their `line_hash`."""
 
     position: int
     length: int
+    hash: str
 
 
 Piece = Inline | PartRef | RecordLines | ReplyText
@@ -177,9 +179,7 @@ def erased(recipe: Recipe, gone: Collection[int], redact: Callable[[str], str]) 
     messages = []
     for message in recipe.messages:
         content = [
-            TextContent(list(map(piece_of, each.pieces)))
-            if isinstance(each, TextContent)
-            else each
+            TextContent(list(map(piece_of, each.pieces))) if isinstance(each, TextContent) else each
             for each in message.content
         ]
         rest = list(map(piece_of, message.rest))

@@ -27,6 +27,7 @@ from nekro_core.store.runs import RunRepository
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
+from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
 from nekro_core.store.values import Account
 
@@ -55,6 +56,9 @@ class Store:
         self.prompts = PromptRepository(database, clock=clock)
         self.turn_log = TurnLogRepository(database, turns=self.turns, runs=self.runs)
         self.deliveries = DeliveryRepository(database, self.messages, clock=clock)
+        self.turn_traces = TurnTraceRepository(
+            database, turns=self.turns, runs=self.runs, deliveries=self.deliveries
+        )
         self.plugin_data = PluginDataRepository(database)
         self.queries = ConditionQueries(database)
         self.timers = TimerRepository(database)

@@ -57,9 +57,16 @@ class TurnRepository:
         self._clock = clock
 
     def begin(
-        self, chat_key: ChatKey, *, trigger_seq: int, through_seq: int, user_id: str = ""
+        self,
+        chat_key: ChatKey,
+        *,
+        trigger_seq: int,
+        through_seq: int,
+        user_id: str = "",
+        times: str = "",
     ) -> Awaitable[TurnRow]:
-        """Store that a turn starts. The write is queued when this method returns.
+        """Store that a turn starts. The write is queued when this method returns. ``times`` is
+        JSON, see `nekro_core.store.turn_trace`.
 
         The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
         turn.
@@ -67,7 +74,7 @@ class TurnRepository:
         written = self._database.write(
             SqlStatement(
                 "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
-                "stop, attempts, started, ended) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0) "
+                "stop, attempts, started, ended, times) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0, ?) "
                 f"ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
                 (
                     str(chat_key),
@@ -76,6 +83,7 @@ class TurnRepository:
                     through_seq,
                     user_id,
                     self._clock(),
+                    times,
                 ),
             )
         )
@@ -111,11 +119,14 @@ class TurnRepository:
         stop: str,
         waiting_seq: int | None = None,
         only_asked: bool = False,
+        model: str = "",
+        failed: bool = False,
     ) -> None:
         """End the turn and mark the records that it has seen as handled. ``stop`` says why it
         ended. Of the records from ``waiting_seq`` on, only those of the turn's person count as
         handled, since other persons wait for an answer. With ``only_asked``, only records up to the
-        trigger count as handled."""
+        trigger count as handled. ``model`` wrote the last reply; ``failed`` says whether anything
+        in the turn failed."""
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -129,10 +140,10 @@ class TurnRepository:
         )
         await self._database.write(
             SqlStatement(
-                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, through_seq = "
-                f"{'trigger_seq' if only_asked else 'through_seq'} "
+                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, model = ?, failed = ?, "
+                f"through_seq = {'trigger_seq' if only_asked else 'through_seq'} "
                 "WHERE id = ? AND running_chat IS NOT NULL",
-                (stop, self._clock(), turn_id),
+                (stop, self._clock(), model, failed, turn_id),
             ),
             handled,
         )
@@ -231,30 +242,33 @@ class TurnRepository:
     async def add_step(self, turn_id: int, step: Step) -> None:
         """Store one step. Raises `UniqueConflict` if the turn already has a step at that
         position."""
+        await self._database.write(self.step_statement(turn_id, step))
+
+    @staticmethod
+    def step_statement(turn_id: int, step: Step) -> SqlStatement:
+        """Return the statement that stores a step."""
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"
-        await self._database.write(
-            SqlStatement(
-                "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
-                "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
-                f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
-                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    turn_id,
-                    turn_id,
-                    turn_id,
-                    step.position,
-                    step.reply,
-                    step.tail,
-                    step.model,
-                    step.prompt_tokens,
-                    step.cached_tokens,
-                    step.completion_tokens,
-                    step.estimated,
-                    step.cost,
-                    step.started,
-                    step.seconds,
-                ),
-            )
+        return SqlStatement(
+            "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
+            "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
+            f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
+            "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                turn_id,
+                turn_id,
+                turn_id,
+                step.position,
+                step.reply,
+                step.tail,
+                step.model,
+                step.prompt_tokens,
+                step.cached_tokens,
+                step.completion_tokens,
+                step.estimated,
+                step.cost,
+                step.started,
+                step.seconds,
+            ),
         )
 
     async def steps(self, turn_id: int) -> list[Step]:

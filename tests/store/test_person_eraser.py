@@ -38,6 +38,8 @@ WHAT_BECOMES = {
     "messages": "theirs deleted, in others they are nobody",
     "turns": "nobody's",
     "steps": "emptied, the cost stays",
+    "prompts": "a private chat's deleted, in others the hashes of their lines blanked",
+    "prompt_parts": "those of their chats deleted, and those with their words",
     "runs": "theirs deleted, the id blacked out elsewhere",
     "tool_calls": "as runs",
     "deliveries": "as messages",

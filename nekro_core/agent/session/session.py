@@ -36,6 +36,7 @@ from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import StoreError, StoreUnavailable, TurnRow
+from nekro_core.store.turn_trace import begin_times
 
 _PREPARE_S = 0.1
 """A turn is prepared this many seconds before it begins. An earlier preparation would more often be
@@ -364,7 +365,8 @@ class Session:
 
     async def _answer(self, record: Record, why: str) -> None:
         """Run one turn that answers all questions of the record's author so far."""
-        services = self._services
+        services, decided = self._services, self._services.clock()
+        arrived = self._backlog.arrival(record)
         through = max(each.record.seq for each in self._backlog.pending)
 
         def begin() -> TurnRecorder:
@@ -376,6 +378,9 @@ class Session:
                 trigger_seq=record.seq,
                 through_seq=through,
                 user_id=record.sender.user_id,
+                times=begin_times(
+                    why, services.wall(), services.clock(), arrived=arrived, decided=decided
+                ),
             )
             recorder = TurnRecorder(services.store, self.chat_key, begin_row, through_seq=through)
             recorder.begin_after_request()

@@ -7,6 +7,7 @@ from typing import Protocol
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.settings import AgentSettings
+from nekro_core.agent.shown.recording import PromptDescriber
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.chat import ChatKey
@@ -68,6 +69,7 @@ class PromptServices:
     settings: AgentSettings
     wall: Callable[[], float]
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
+    describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
 
 

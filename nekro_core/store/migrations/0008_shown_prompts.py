@@ -58,7 +58,9 @@ class Migration(migrations.Migration):
             model_name="Turn", name="model", field=fields.TextField(default="", db_default="")
         ),
         ops.AddField(
-            model_name="Turn", name="faults", field=fields.IntField(default=0, db_default=0)
+            model_name="Turn",
+            name="failed",
+            field=fields.BooleanField(default=False, db_default=False),
         ),
         ops.AddField(
             model_name="Turn", name="times", field=fields.TextField(default="", db_default="")
@@ -66,5 +68,6 @@ class Migration(migrations.Migration):
         ops.AddIndex("Turn", Index(fields=["user_id", "id"], name="turns_user_id")),
         ops.AddIndex("Turn", Index(fields=["stop", "id"], name="turns_stop_id")),
         ops.AddIndex("Turn", Index(fields=["model", "id"], name="turns_model_id")),
+        ops.AddIndex("Turn", Index(fields=["failed", "id"], name="turns_failed_id")),
         ops.AddIndex("Turn", Index(fields=["started"], name="turns_started")),
     ]

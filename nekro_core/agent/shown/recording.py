@@ -1,0 +1,219 @@
+"""Writes the recipe of a request that was sent: which of its texts are records, which are parts.
+
+The recipe describes the request's JSON body itself, so it is right for whatever changed the request
+on its way, such as hooks of plugins. Texts in which nothing is recognized become parts of the chat.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nekro_core.agent.prompt.lines import LINE_FORM
+from nekro_core.agent.prompt.sources import OWN, SHARED, PromptSources, ShownRecord, SourceText
+from nekro_core.llm.dialect import body_text
+from nekro_core.llm.model import ChatRequest, Function, ImagePart
+from nekro_core.store.prompt_recipe import (
+    Inline,
+    JsonContent,
+    MediumContent,
+    PartRef,
+    Piece,
+    Recipe,
+    RecipeMessage,
+    RecordLines,
+    ReplyText,
+    TextContent,
+    cached_line_hash,
+    line_hash,
+)
+from nekro_core.store.prompts import PromptPart
+
+LARGEST_MEDIUM = 2 * 1024 * 1024
+"""Characters of a picture's or sound's JSON that is stored if it is not of a record. A larger one
+is a gap."""
+_CACHED_TOOLS = 32
+
+
+class PromptDescriber:
+    """Writes recipes. It remembers the JSON of the last lists of functions, which are long and
+    seldom change."""
+
+    def __init__(self) -> None:
+        self._tools: OrderedDict[int, tuple[Sequence[Function], PromptPart]] = OrderedDict()
+
+    def describe(
+        self,
+        request: ChatRequest,
+        body: Mapping[str, Any],
+        sources: PromptSources,
+        replies: Mapping[int, str],
+    ) -> tuple[Recipe, list[PromptPart]]:
+        """Return the recipe of a request, and the parts that it refers to. ``replies`` are the
+        stored replies of the turn's earlier steps."""
+        return _Description(request, body, sources, replies, self._tools_part).write()
+
+    def _tools_part(self, functions: Sequence[Function], tools: Any) -> PromptPart:
+        known = self._tools.get(id(functions))
+        if known is None or known[0] is not functions:
+            part = PromptPart(chat_key="", data=body_text(tools).encode("utf-8", "replace"))
+            known = self._tools[id(functions)] = (functions, part)
+            while len(self._tools) > _CACHED_TOOLS:
+                self._tools.popitem(last=False)
+        return known[1]
+
+
+class _Description:
+    """Writes one recipe."""
+
+    def __init__(
+        self,
+        request: ChatRequest,
+        body: Mapping[str, Any],
+        sources: PromptSources,
+        replies: Mapping[int, str],
+        tools_part: Any,
+    ) -> None:
+        self._request = request
+        self._body = body
+        self._sources = sources
+        self._replies = replies
+        self._tools_part = tools_part
+        self._texts = [*sources.texts]
+        self._records = sorted(sources.records, key=lambda each: each.seq)
+        self._parts: list[PromptPart] = []
+
+    def write(self) -> tuple[Recipe, list[PromptPart]]:
+        """Return the recipe and its parts."""
+        body, tools = self._body, ""
+        frame = {**body, "messages": []}
+        if "tools" in body:
+            part = self._tools_part(self._request.functions, body["tools"])
+            self._parts.append(part)
+            frame["tools"], tools = [], part.hash
+        messages = list(self._messages(body["messages"]))
+        recipe = Recipe(
+            lines=LINE_FORM,
+            frame=self._part(body_text(frame), shared=True),
+            tools=tools,
+            zone=self._sources.zone,
+            offset=self._sources.offset,
+            own=[*self._sources.own],
+            messages=messages,
+        )
+        return recipe, self._parts
+
+    def _messages(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[RecipeMessage]:
+        for index, message in enumerate(messages):
+            given = message["content"]
+            rest = {key: each for key, each in message.items() if key not in ("role", "content")}
+            pieces = self._cut(body_text(rest)) if rest else []
+            content: list[Any] = []
+            form = "null"
+            if isinstance(given, str):
+                form, content = "text", [TextContent(self._cut(given))]
+            elif given is not None:
+                form, content = "list", [*self._parts_of(index, given)]
+            yield RecipeMessage(message["role"], form, content, pieces)
+
+    def _parts_of(
+        self, index: int, given: Sequence[Mapping[str, Any]]
+    ) -> Iterator[TextContent | MediumContent | JsonContent]:
+        pictures = iter(
+            part for part in self._request.messages[index].parts if isinstance(part, ImagePart)
+        )
+        for part in given:
+            if part.keys() == {"type", "text"}:
+                yield TextContent(self._cut(part["text"]))
+                continue
+            picture = next(pictures, None) if part.get("type") == "image_url" else None
+            place = self._sources.pictures.get(id(picture.data)) if picture else None
+            text = json.dumps(part, ensure_ascii=False)
+            if place is not None:
+                seq, number = place
+                yield MediumContent(line_hash(part["image_url"]["url"]), seq, number)
+            elif len(text) > LARGEST_MEDIUM:
+                yield MediumContent(line_hash(text))
+            else:
+                yield JsonContent(self._part(text))
+
+    def _cut(self, text: str) -> list[Piece]:
+        """Cut a text into pieces."""
+        if not text:
+            return []
+        for position, reply in self._replies.items():
+            if reply.startswith(text):
+                return [ReplyText(position, len(text), line_hash(text))]
+        found = sorted(self._found(text), key=lambda each: each[0])
+        pieces: list[Piece] = []
+        run: list[ShownRecord] = []
+        at = 0
+
+        def end_run() -> None:
+            if run:
+                pieces.append(_lines(run))
+                run.clear()
+
+        for begin, source in found:
+            between = text[at:begin]
+            if not isinstance(source, ShownRecord):
+                end_run()
+                pieces += self._unknown(between)
+                pieces.append(self._known(source))
+                at = begin + len(source.text)
+                continue
+            if between != "\n" or not run or run[-1].limit != source.limit:
+                end_run()
+                pieces += self._unknown(between)
+            run.append(source)
+            at = begin + len(source.line)
+        end_run()
+        pieces += self._unknown(text[at:])
+        return pieces
+
+    def _found(self, text: str) -> Iterator[tuple[int, SourceText | ShownRecord]]:
+        """Yield the sources that the text contains, with their places. No two overlap. A source is
+        looked for behind the one before it, and is found once."""
+        taken: list[tuple[int, int]] = []
+        for each in (self._texts, self._records):
+            at = 0
+            for source in [*each]:
+                words = source.text if isinstance(source, SourceText) else source.line
+                begin = text.find(words, at)
+                if begin < 0 and at:
+                    begin = text.find(words)
+                end = begin + len(words)
+                if begin < 0 or any(begin < stop and start < end for start, stop in taken):
+                    continue
+                at = end
+                taken.append((begin, end))
+                each.remove(source)
+                yield begin, source
+
+    def _known(self, source: SourceText) -> Piece:
+        if source.scope == OWN:
+            return Inline(source.text, source.kind)
+        return PartRef(self._part(source.text, shared=source.scope == SHARED), source.kind)
+
+    def _unknown(self, text: str) -> list[Piece]:
+        if not text:
+            return []
+        if not text.strip():
+            return [Inline(text)]
+        return [PartRef(self._part(text), "text")]
+
+    def _part(self, text: str, *, shared: bool = False) -> str:
+        chat_key = "" if shared else self._request.chat
+        part = PromptPart(chat_key=chat_key, data=text.encode("utf-8", "replace"))
+        self._parts.append(part)
+        return part.hash
+
+
+def _lines(run: Sequence[ShownRecord]) -> RecordLines:
+    seqs = [each.seq for each in run]
+    return RecordLines(
+        run[0].limit,
+        [seq - before for seq, before in zip(seqs, [0, *seqs], strict=False)],
+        "".join(cached_line_hash(each.line) for each in run),
+        {index: each.mark for index, each in enumerate(run) if each.mark},
+    )
