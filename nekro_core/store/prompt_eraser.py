@@ -65,9 +65,7 @@ class PromptEraser:
         await self._search_parts(traces, forgotten, words)
         self._prompts.forget_stored()
 
-    async def _rewrite(
-        self, chat_key: str, gone: Collection[int], target: RedactionTarget
-    ) -> None:
+    async def _rewrite(self, chat_key: str, gone: Collection[int], target: RedactionTarget) -> None:
         turn, position = 0, -1
         while True:
             rows = await self._database.read(

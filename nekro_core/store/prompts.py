@@ -8,6 +8,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from nekro_core.store.database import Database, Row, Rows, SqlStatement
 from nekro_core.store.prompt_recipe import part_hash
@@ -25,15 +26,18 @@ _READ = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPart:
-    """A text or picture of prompts. ``chat_key`` is empty if it cannot contain words of people."""
+    """A text or picture of prompts. ``chat_key`` is empty if it cannot contain words of people.
+    ``hash`` is its name in recipes."""
 
     chat_key: str
     data: bytes
+    hash: str
 
-    @property
-    def hash(self) -> str:
-        """Its name in recipes."""
-        return part_hash(self.chat_key, self.data)
+    @classmethod
+    def of(cls, chat_key: str, text: str) -> Self:
+        """Make a part of a text."""
+        data = text.encode("utf-8", "replace")
+        return cls(chat_key=chat_key, data=data, hash=part_hash(chat_key, data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

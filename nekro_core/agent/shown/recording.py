@@ -7,6 +7,7 @@ on its way, such as hooks of plugins. Texts in which nothing is recognized becom
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nekro_core.agent.prompt.lines import LINE_FORM
@@ -35,6 +36,12 @@ is a gap."""
 _CACHED_TOOLS = 32
 
 
+@lru_cache(128)
+def _shared_part(text: str) -> PromptPart:
+    """Return the part of a text that is the same for many prompts."""
+    return PromptPart.of("", text)
+
+
 class PromptDescriber:
     """Writes recipes. It remembers the JSON of the last lists of functions, which are long and
     seldom change."""
@@ -56,7 +63,7 @@ class PromptDescriber:
     def _tools_part(self, functions: Sequence[Function], tools: Any) -> PromptPart:
         known = self._tools.get(id(functions))
         if known is None or known[0] is not functions:
-            part = PromptPart(chat_key="", data=body_text(tools).encode("utf-8", "replace"))
+            part = PromptPart.of("", body_text(tools))
             known = self._tools[id(functions)] = (functions, part)
             while len(self._tools) > _CACHED_TOOLS:
                 self._tools.popitem(last=False)
@@ -105,26 +112,26 @@ class _Description:
 
     def _messages(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[RecipeMessage]:
         for index, message in enumerate(messages):
-            given = message["content"]
+            given, role = message["content"], message["role"]
             rest = {key: each for key, each in message.items() if key not in ("role", "content")}
-            pieces = self._cut(body_text(rest)) if rest else []
+            pieces = self._cut(body_text(rest), role) if rest else []
             content: list[Any] = []
             form = "null"
             if isinstance(given, str):
-                form, content = "text", [TextContent(self._cut(given))]
+                form, content = "text", [TextContent(self._cut(given, role))]
             elif given is not None:
-                form, content = "list", [*self._parts_of(index, given)]
-            yield RecipeMessage(message["role"], form, content, pieces)
+                form, content = "list", [*self._parts_of(index, role, given)]
+            yield RecipeMessage(role, form, content, pieces)
 
     def _parts_of(
-        self, index: int, given: Sequence[Mapping[str, Any]]
+        self, index: int, role: str, given: Sequence[Mapping[str, Any]]
     ) -> Iterator[TextContent | MediumContent | JsonContent]:
         pictures = iter(
             part for part in self._request.messages[index].parts if isinstance(part, ImagePart)
         )
         for part in given:
             if part.keys() == {"type", "text"}:
-                yield TextContent(self._cut(part["text"]))
+                yield TextContent(self._cut(part["text"], role))
                 continue
             picture = next(pictures, None) if part.get("type") == "image_url" else None
             place = self._sources.pictures.get(id(picture.data)) if picture else None
@@ -137,14 +144,14 @@ class _Description:
             else:
                 yield JsonContent(self._part(text))
 
-    def _cut(self, text: str) -> list[Piece]:
+    def _cut(self, text: str, role: str) -> list[Piece]:
         """Cut a text into pieces."""
         if not text:
             return []
         for position, reply in self._replies.items():
             if reply.startswith(text):
                 return [ReplyText(position, len(text), line_hash(text))]
-        found = sorted(self._found(text), key=lambda each: each[0])
+        found = sorted(self._found(text, role), key=lambda each: each[0])
         pieces: list[Piece] = []
         run: list[ShownRecord] = []
         at = 0
@@ -171,24 +178,33 @@ class _Description:
         pieces += self._unknown(text[at:])
         return pieces
 
-    def _found(self, text: str) -> Iterator[tuple[int, SourceText | ShownRecord]]:
-        """Yield the sources that the text contains, with their places. No two overlap. A source is
-        looked for behind the one before it, and is found once."""
+    def _found(self, text: str, role: str) -> Iterator[tuple[int, SourceText | ShownRecord]]:
+        """Yield the sources that the text contains, with their places. No two overlap, and each is
+        found once. Records are in the order of the text."""
         taken: list[tuple[int, int]] = []
-        for each in (self._texts, self._records):
-            at = 0
-            for source in [*each]:
-                words = source.text if isinstance(source, SourceText) else source.line
-                begin = text.find(words, at)
-                if begin < 0 and at:
-                    begin = text.find(words)
-                end = begin + len(words)
-                if begin < 0 or any(begin < stop and start < end for start, stop in taken):
-                    continue
-                at = end
-                taken.append((begin, end))
-                each.remove(source)
-                yield begin, source
+        left: list[SourceText] = []
+        for source in self._texts:
+            begin = text.find(source.text)
+            end = begin + len(source.text)
+            if begin < 0 or _overlaps(begin, end, taken):
+                left.append(source)
+                continue
+            taken.append((begin, end))
+            yield begin, source
+        self._texts = left
+        if role == "system":
+            return
+        at = 0
+        missing: list[ShownRecord] = []
+        for record in self._records:
+            begin = text.find(record.line, at)
+            end = begin + len(record.line)
+            if begin < 0 or _overlaps(begin, end, taken):
+                missing.append(record)
+                continue
+            at = end
+            yield begin, record
+        self._records = missing
 
     def _known(self, source: SourceText) -> Piece:
         if source.scope == OWN:
@@ -203,10 +219,13 @@ class _Description:
         return [PartRef(self._part(text), "text")]
 
     def _part(self, text: str, *, shared: bool = False) -> str:
-        chat_key = "" if shared else self._request.chat
-        part = PromptPart(chat_key=chat_key, data=text.encode("utf-8", "replace"))
+        part = _shared_part(text) if shared else PromptPart.of(self._request.chat, text)
         self._parts.append(part)
         return part.hash
+
+
+def _overlaps(begin: int, end: int, taken: Sequence[tuple[int, int]]) -> bool:
+    return any(begin < stop and start < end for start, stop in taken)
 
 
 def _lines(run: Sequence[ShownRecord]) -> RecordLines:

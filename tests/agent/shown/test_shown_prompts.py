@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.viewer import PromptViewer, ShownPrompt
-from nekro_core.chat import ChatKey, Image, Reply, Sender, Text
+from nekro_core.chat import ChatKey, Image, Reply, Text
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -91,9 +90,7 @@ async def test_sections_have_their_tokens_and_say_where_the_unchanged_prefix_end
     assert len(history.seqs) == 3
 
 
-async def test_native_calls_and_their_answers_are_made_again(
-    folder: Path, boxes: BoxCache
-) -> None:
+async def test_native_calls_and_their_answers_are_made_again(folder: Path, boxes: BoxCache) -> None:
     async def look_up(_ctx: AgentCtx, word: str) -> str:
         """Look up a word.
 
@@ -111,9 +108,7 @@ async def test_native_calls_and_their_answers_are_made_again(
     assert prompts[1].unchanged_tokens > prompts[0].tokens * 0.9
 
 
-async def test_pictures_are_made_again_from_the_stored_files(
-    folder: Path, boxes: BoxCache
-) -> None:
+async def test_pictures_are_made_again_from_the_stored_files(folder: Path, boxes: BoxCache) -> None:
     async with talking(folder, boxes, [answer("nice")]) as (bot, server):
         media = await bot.media.keep_bytes(LIN, png(), name="a.png")
         await bot.ask("look", segments=(Text("look"), Image(media)))
@@ -130,9 +125,12 @@ async def test_a_prompt_is_the_same_after_a_restart_and_after_later_messages(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with talking(folder, boxes, [answer("one"), answer("two")]) as (bot, server):
-        said = await bot.say("earlier", GROUP, sender=Sender("7", "Ann"))
+        said = await bot.say("earlier", GROUP, user="anne7")
         await bot.ask(
-            "hello", GROUP, to_bot=True, segments=(Reply(said.message_id, "7", "earlier"), Text("a"))
+            "hello",
+            GROUP,
+            to_bot=True,
+            segments=(Reply(said.message_id, "anne7", "earlier"), Text("a")),
         )
         await bot.store.messages.recall(GROUP, said.message_id)
         await bot.ask("more", GROUP, to_bot=True)
@@ -170,7 +168,8 @@ async def test_a_text_that_a_plugin_changed_is_made_again(folder: Path, boxes: B
 
 
 async def erase(bot: Bot, chat: ChatKey, user: str) -> None:
-    erasing: PersonErasure = bot.sessions._erasure
+    assert bot.sessions._erasing is not None
+    erasing = bot.sessions._erasing
     person = erasing.person(chat, user)
 
     async def stop(_chat: ChatKey) -> None:
@@ -185,8 +184,7 @@ async def erase(bot: Bot, chat: ChatKey, user: str) -> None:
 async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
     folder: Path, boxes: BoxCache
 ) -> None:
-    secret, erased = "vermilion umbrella", "4044044"
-    gone = {"sender": Sender(erased, "Zaphod"), "to_bot": False}
+    secret, erased = "vermilion umbrella", "zaphod4044"
 
     async def recall(_ctx: AgentCtx) -> str:
         """Recall."""
@@ -194,10 +192,10 @@ async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
 
     replies = [fence("print(recall())"), answer("done"), answer("again")]
     async with talking(folder, boxes, replies, tools=[recall]) as (bot, server):
-        bot.plugins.injections = (PromptInjection("memory", f"Zaphod likes a {secret}."),)
-        await bot.say(secret, GROUP, **gone)
-        await bot.ask("what did he say?", GROUP, to_bot=True, sender=Sender("7", "Ann"))
-        await bot.ask("elsewhere", LIN, sender=Sender("lin", "Lin"))
+        bot.plugins.injections = (PromptInjection("memory", f"Zaphod4044 likes a {secret}."),)
+        await bot.say(secret, GROUP, user=erased)
+        await bot.ask("what did he say?", GROUP, to_bot=True, user="anne7")
+        await bot.ask("elsewhere", LIN, user="lin")
         sent = [each.sent for each in server.requests]
         await erase(bot, GROUP, erased)
         in_group, alone = await shown(bot, GROUP), await shown(bot, LIN)
@@ -205,7 +203,7 @@ async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
         parts = await bot.store.erasing._database.read("SELECT hash FROM prompt_parts")
         kept = await bot.store.prompts.parts([row["hash"] for row in parts])
     stored = " ".join(f"{dict(row)}" for row in rows) + " ".join(map(repr, kept.values()))
-    for trace in (secret, erased, "Zaphod"):
+    for trace in (secret, erased, "Zaphod4044"):
         assert trace not in stored
         assert all(trace.encode() not in each.json for each in (*in_group, *alone))
     first = in_group[0]
