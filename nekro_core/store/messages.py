@@ -72,6 +72,10 @@ class MessageRepository:
         """Count a change of the history. Every writer must call this after its commit."""
         self._changes[chat_key] += 1
 
+    def skip_to(self, seq: int) -> None:
+        """Use only numbers above this one from now on."""
+        self._last_seq = max(self._last_seq, seq)
+
     def reserve(self) -> int:
         """Return the next sequence number. No number is returned twice, even if it is never
         used."""

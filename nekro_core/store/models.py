@@ -232,6 +232,7 @@ class ToolCallTable(Model):
     outcome = fields.TextField()
     started = fields.FloatField()
     seconds = fields.FloatField()
+    result = fields.TextField(default="", db_default="")
 
     class Meta:
         table = "tool_calls"

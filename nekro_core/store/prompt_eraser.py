@@ -3,7 +3,8 @@
 Recipes have no words of people. Parts of a chat may have them: what plugins added to the prompt,
 what code printed, what tools returned. Nothing says whose words these are. So all parts of the
 chats in which the person wrote are deleted; the viewer shows gaps there. Parts of other chats are
-deleted if they contain the person's id, name or a line that the person wrote.
+deleted if they contain the person's id, name or a line that the person wrote. The recorded results
+of calls in these chats are deleted too: only replays need them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -57,6 +58,14 @@ class PromptEraser:
         statements += [
             SqlStatement("DELETE FROM prompt_parts WHERE chat_key = ?", (str(chat_key),))
             for chat_key in traces.chats
+        ]
+        statements += [
+            SqlStatement(
+                "UPDATE tool_calls SET result = '' WHERE result <> '' AND run_id IN "
+                "(SELECT run_id FROM runs WHERE chat_key = ?)",
+                (str(chat_key),),
+            )
+            for chat_key in traces.shared
         ]
         if statements:
             await self._database.write(*statements)

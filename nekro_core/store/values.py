@@ -72,7 +72,8 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of a tool by a run. ``arguments`` is JSON text of limited length. ``outcome`` is
-    ``ok`` or the error."""
+    ``ok`` or the error. ``result`` is JSON (`nekro_core.agent.turn.call_results`), empty if it was
+    not recorded."""
 
     position: int
     name: str
@@ -80,6 +81,7 @@ class ToolCall:
     outcome: str
     started: float
     seconds: float
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,6 +308,7 @@ class StepRunner:
             clock=services.clock,
             wall=services.wall,
             save=lambda calls: recorder.save_calls(step.run_id, calls),
+            carry_out=services.carry_out,
         )
         self._services = services
         self._context = context

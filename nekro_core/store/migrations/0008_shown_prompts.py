@@ -65,6 +65,9 @@ class Migration(migrations.Migration):
         ops.AddField(
             model_name="Turn", name="times", field=fields.TextField(default="", db_default="")
         ),
+        ops.AddField(
+            model_name="ToolCall", name="result", field=fields.TextField(default="", db_default="")
+        ),
         ops.AddIndex("Turn", Index(fields=["user_id", "id"], name="turns_user_id")),
         ops.AddIndex("Turn", Index(fields=["stop", "id"], name="turns_stop_id")),
         ops.AddIndex("Turn", Index(fields=["model", "id"], name="turns_model_id")),
