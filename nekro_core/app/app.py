@@ -147,7 +147,13 @@ class App:
             )
             host.admission = runtime.admission
             operations = await stack.enter_async_context(
-                open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
+                open_operator(
+                    settings,
+                    message_io=message_io,
+                    extensions=extensions,
+                    runtime=runtime,
+                    wall=wall,
+                )
             )
             app = cls(
                 host=host,

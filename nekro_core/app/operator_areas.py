@@ -6,6 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nekro_core.agent.replay.replay import TurnReplayer
+from nekro_core.agent.shown.viewer import PromptViewer
+from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.health import examine
 from nekro_core.app.message_io import MessageIO
@@ -18,6 +21,7 @@ from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.system.background_tasks import background_tasks
 
@@ -28,6 +32,7 @@ async def open_operator(
     *,
     message_io: MessageIO,
     extensions: Extensions,
+    runtime: AgentRuntime,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. When the block ends, long actions that still run are cancelled."""
@@ -40,6 +45,13 @@ async def open_operator(
         operator = Operator(
             jobs=Jobs(audit, tasks, wall),
             audit=Audit(audit, perform),
+            turns=Turns(
+                audit,
+                message_io.store,
+                PromptViewer(message_io.store, runtime.services.pictures),
+                TurnReplayer(runtime.services),
+                runtime.services.policies.model_named,
+            ),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),

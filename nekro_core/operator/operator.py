@@ -13,6 +13,7 @@ from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 
 Operation = BoundQuery[..., Any] | BoundAction[..., Any]
@@ -25,6 +26,7 @@ class Operator:
     Attributes:
         jobs: Long actions that run.
         audit: What operators did.
+        turns: The turns of all chats.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
@@ -33,6 +35,7 @@ class Operator:
 
     jobs: Jobs
     audit: Audit
+    turns: Turns
     undelivered: Undelivered
     timers: Timers
     health: Health

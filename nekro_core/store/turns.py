@@ -2,16 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
-from typing import Any
+from typing import Any, Literal
 
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
-from nekro_core.store.values import Step, TurnRow, UnansweredMessages, Usage
+from nekro_core.store.values import Step, TurnFilter, TurnRow, UnansweredMessages, Usage
 
 _COLUMNS = (
-    "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, ended"
+    "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, "
+    "ended, model, failed"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
@@ -21,6 +22,8 @@ _LATEST_TURNS = 50_000
 """Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
 Without this limit the query would scan the whole table."""
 _NOTHING_WAITS = 2**62
+_MOST_DIFFERENT = 200
+"""Maximum number of models or reasons that a filter offers."""
 _THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
 _ANSWERED = (
     f"SELECT chat_key, user_id, MAX({_THROUGH}) AS through FROM ("
@@ -224,13 +227,16 @@ class TurnRepository:
         return [_turn(row) for row in reversed(rows)]
 
     async def newest(
-        self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
+        self,
+        *,
+        chat_key: ChatKey | None = None,
+        before: int = 0,
+        limit: int = 50,
+        wanted_turns: TurnFilter | None = None,
     ) -> list[TurnRow]:
         """Get the newest turns of one chat or of all, newest first. With ``before``, the id of a
-        turn, only older turns."""
-        wanted: list[tuple[str, Value]] = []
-        if chat_key is not None:
-            wanted.append(("chat_key = ?", str(chat_key)))
+        turn, only older turns. With ``wanted_turns``, only turns that it describes."""
+        wanted = await self._conditions(wanted_turns or TurnFilter(chat_key=chat_key))
         if before:
             wanted.append(("id < ?", before))
         where = f" WHERE {' AND '.join(text for text, _ in wanted)}" if wanted else ""
@@ -238,6 +244,50 @@ class TurnRepository:
             f"{_SELECT}{where} ORDER BY id DESC LIMIT ?", *(value for _, value in wanted), limit
         )
         return [_turn(row) for row in rows]
+
+    async def different(self, column: Literal["stop", "model"]) -> list[str]:
+        """Get the different values of a column, sorted, without the empty one. Each value needs one
+        look into the column's index."""
+        found: list[str] = []
+        after = ""
+        while len(found) < _MOST_DIFFERENT:
+            rows = await self._database.read(
+                f"SELECT {column} AS value FROM turns WHERE {column} > ? ORDER BY {column} LIMIT 1",
+                after,
+            )
+            if not rows:
+                break
+            after = rows[0]["value"]
+            found.append(after)
+        return found
+
+    async def _conditions(self, wanted: TurnFilter) -> list[tuple[str, Value]]:
+        """Return the conditions of a filter. Times become ids, since turns are numbered in the
+        order of their beginning. So the rows are read in the order of an index that begins with one of
+        the other columns, or of the ids."""
+        found: list[tuple[str, Value]] = []
+        if wanted.chat_key is not None:
+            found.append(("chat_key = ?", str(wanted.chat_key)))
+        for column, text in (
+            ("user_id", wanted.user_id),
+            ("model", wanted.model),
+            ("stop", wanted.stop),
+        ):
+            if text:
+                found.append((f"{column} = ?", text))
+        if wanted.failed is not None:
+            found.append(("failed = ?", wanted.failed))
+        if wanted.since:
+            rows = await self._database.read(
+                "SELECT id FROM turns WHERE started >= ? ORDER BY started LIMIT 1", wanted.since
+            )
+            found.append(("id >= ?", rows[0]["id"] if rows else _NOTHING_WAITS))
+        if wanted.until:
+            rows = await self._database.read(
+                "SELECT id FROM turns WHERE started < ? ORDER BY started DESC LIMIT 1", wanted.until
+            )
+            found.append(("id <= ?", rows[0]["id"] if rows else 0))
+        return found
 
     async def add_step(self, turn_id: int, step: Step) -> None:
         """Store one step. Raises `UniqueConflict` if the turn already has a step at that
@@ -340,6 +390,8 @@ def _turn(row: Row) -> TurnRow:
         attempts=row["attempts"],
         started=row["started"],
         ended=row["ended"],
+        model=row["model"],
+        failed=bool(row["failed"]),
     )
 
 
