@@ -8,7 +8,7 @@ from pydantic import Field
 
 from nekro_core.agent.replay.recorded_calls import ReplayedCall
 from nekro_core.agent.replay.replay import ReplayChanges, ReplayResult, TurnReplayer
-from nekro_core.agent.shown.viewer import PromptViewer, ShownPrompt, ShownSection
+from nekro_core.agent.shown.viewer import PromptViewer, ShownSection, StepPrompt
 from nekro_core.chat import ChatKey, DeliveryState, plain_text
 from nekro_core.llm.model import ChatModel
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
@@ -66,8 +66,8 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCallView:
-    """A call of a tool. ``outcome`` is ``ok`` or the error; empty while it runs. ``result`` is JSON,
-    empty if it was not recorded."""
+    """A call of a tool. ``outcome`` is ``ok`` or the error; empty while it runs. ``result`` is
+    JSON, empty if it was not recorded."""
 
     name: str
     arguments: str
@@ -132,7 +132,7 @@ class TurnDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPromptView:
-    """What the model was shown in one step. See `nekro_core.agent.shown.viewer.ShownPrompt`."""
+    """What the model was shown in one step. See `nekro_core.agent.shown.viewer.StepPrompt`."""
 
     turn_id: int
     position: int
@@ -266,7 +266,7 @@ class Turns(Area):
     @query(role=AccessRole.VIEWER)
     async def shown(
         self,
-        actor: Actor,
+        actor: Actor,  # noqa: ARG002
         *,
         turn_id: TurnId,
         step: Annotated[int, Field(ge=0)] = 0,
@@ -384,7 +384,7 @@ def _run(run: RunTrace) -> TurnRunView:
     )
 
 
-def _prompt(prompt: ShownPrompt) -> ShownPromptView:
+def _prompt(prompt: StepPrompt) -> ShownPromptView:
     return ShownPromptView(
         turn_id=prompt.turn_id,
         position=prompt.position,

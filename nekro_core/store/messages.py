@@ -198,6 +198,21 @@ class MessageRepository:
             found += map(record_of, rows)
         return found
 
+    async def versions(self, seqs: Collection[int]) -> dict[int, list[Segments]]:
+        """Get the earlier segments of edited messages, by the messages' numbers."""
+        found: dict[int, list[Segments]] = {}
+        wanted = sorted(set(seqs))
+        for at in range(0, len(wanted), _NUMBERED):
+            some = wanted[at : at + _NUMBERED]
+            rows = await self._database.read(
+                "SELECT seq, segments FROM message_versions "
+                f"WHERE seq IN ({', '.join('?' * len(some))})",
+                *some,
+            )
+            for row in rows:
+                found.setdefault(row["seq"], []).append(decode_segments(row["segments"]))
+        return found
+
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """Get the record with this message id of the platform."""
         rows = await self._database.read(
@@ -238,20 +253,23 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
-        """Replace the segments of a message of the bot. Returns the changed record; None if the
-        message is not known, is not the bot's, or was recalled."""
-        ((*rows,),) = await self._database.write(
+        """Replace the segments of a message of the bot. The earlier ones are kept for the prompts
+        that have shown them. Returns the changed record; None if the message is not known, is not
+        the bot's, or was recalled."""
+        known = (
+            "instance = ? AND unique_id = ? AND chat_key = ? AND author = 'bot' AND recalled = ?"
+        )
+        values = (chat_key.instance, unique_id_of(message_id), str(chat_key), False)
+        _, (*rows,) = await self._database.write(
             SqlStatement(
-                "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "
-                "chat_key = ? AND author = 'bot' AND recalled = ? "
+                "INSERT INTO message_versions (seq, segments) "
+                f"SELECT seq, segments FROM messages WHERE {known}",
+                values,
+            ),
+            SqlStatement(
+                f"UPDATE messages SET segments = ? WHERE {known} "
                 f"RETURNING {', '.join(INSERT.columns)}",
-                (
-                    encode_segments(segments),
-                    chat_key.instance,
-                    unique_id_of(message_id),
-                    str(chat_key),
-                    False,
-                ),
+                (encode_segments(segments), *values),
             ),
             committed=lambda _: self.changed(chat_key),
         )

@@ -105,6 +105,19 @@ class MessageTable(Model):
         )
 
 
+class MessageVersionTable(Model):
+    """The segments that a message of the bot had before it was edited, since a prompt may have shown
+    them."""
+
+    id = fields.BigIntField(primary_key=True)
+    seq = fields.BigIntField(db_index=True)
+    segments = fields.TextField()
+
+    class Meta:
+        table_description = "What a message of the bot was before it was edited."
+        table = "message_versions"
+
+
 class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
     lets a chat have one running turn and any number of ended ones. ``failed`` says whether a

@@ -14,7 +14,8 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``plugin_data``: values stored under the person's id are deleted. Entries about the person inside
   other values are deleted too.
 - ``timers``: timers that were set in the person's turns are deleted.
-- ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts``.
+- ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts`` and
+  ``message_versions``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 - ``audit_log``: the person's id is replaced in all values.
 """
@@ -73,7 +74,7 @@ class PersonEraser:
         Returns the number of changed rows of others.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
-        words = await self._prompts.look(person)
+        words = await self._prompts.look(person, traces)
         statements = [*_of_private(traces.private), *_of_turns(person), *_of_person(person)]
         for chat_key in traces.chats:
             self._chats.forget(chat_key)

@@ -34,8 +34,19 @@ class PromptEraser:
         self._database = database
         self._prompts = prompts
 
-    async def look(self, person: Person) -> "ErasedWords":
-        """Read the person's words. Call it before the person's messages are deleted."""
+    async def look(self, person: Person, traces: PersonTraces) -> "ErasedWords":
+        """Read the person's words, and delete earlier versions of the messages in their chats. Call
+        it before the person's messages are deleted."""
+        versions = [
+            SqlStatement(
+                "DELETE FROM message_versions WHERE seq IN "
+                "(SELECT seq FROM messages WHERE chat_key = ?)",
+                (str(chat_key),),
+            )
+            for chat_key in traces.chats
+        ]
+        if versions:
+            await self._database.write(*versions)
         theirs, values = is_one_of("instance", person.instances)
         runs, of_runs = runs_woken_by(person)
         rows = await self._database.read(

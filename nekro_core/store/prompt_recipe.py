@@ -69,13 +69,13 @@ class ReplyText(msgspec.Struct, frozen=True, array_like=True, tag="r"):
 Piece = Inline | PartRef | RecordLines | ReplyText
 
 
-class TextContent(msgspec.Struct, frozen=True, array_like=True, tag="t"):
+class RecipeText(msgspec.Struct, frozen=True, array_like=True, tag="t"):
     """A text."""
 
     pieces: list[Piece]
 
 
-class MediumContent(msgspec.Struct, frozen=True, array_like=True, tag="m"):
+class RecipeMedium(msgspec.Struct, frozen=True, array_like=True, tag="m"):
     """A picture. ``hash`` is the hash of its address in the request. A picture of the history is
     number ``index`` of the media of record ``seq``. Another one is the part ``hash``."""
 
@@ -84,7 +84,7 @@ class MediumContent(msgspec.Struct, frozen=True, array_like=True, tag="m"):
     index: int = 0
 
 
-class JsonContent(msgspec.Struct, frozen=True, array_like=True, tag="j"):
+class RecipeJson(msgspec.Struct, frozen=True, array_like=True, tag="j"):
     """Any other content: the part ``hash`` is its JSON."""
 
     hash: str
@@ -96,7 +96,7 @@ class RecipeMessage(msgspec.Struct, frozen=True, array_like=True):
 
     role: str
     form: str
-    content: list[TextContent | MediumContent | JsonContent]
+    content: list[RecipeText | RecipeMedium | RecipeJson]
     rest: list[Piece] = []
 
 
@@ -123,7 +123,7 @@ class Recipe(msgspec.Struct, frozen=True, array_like=True):
         """Yield all pieces of text."""
         for message in self.messages:
             for content in message.content:
-                if isinstance(content, TextContent):
+                if isinstance(content, RecipeText):
                     yield from content.pieces
             yield from message.rest
 
@@ -179,7 +179,7 @@ def erased(recipe: Recipe, gone: Collection[int], redact: Callable[[str], str]) 
     messages = []
     for message in recipe.messages:
         content = [
-            TextContent(list(map(piece_of, each.pieces))) if isinstance(each, TextContent) else each
+            RecipeText(list(map(piece_of, each.pieces))) if isinstance(each, RecipeText) else each
             for each in message.content
         ]
         rest = list(map(piece_of, message.rest))

@@ -45,7 +45,12 @@ class RowRetention:
                     "WHERE k.chat_key = messages.chat_key ORDER BY seq DESC LIMIT ?) newest) "
                     "AND NOT EXISTS (SELECT 1 FROM timers t WHERE t.record_seq = messages.seq)",
                     (*old, MIN_MESSAGES_PER_CHAT),
-                )
+                ),
+                SqlStatement(
+                    f"DELETE FROM message_versions WHERE seq IN ({_marks(old)}) AND NOT EXISTS "
+                    "(SELECT 1 FROM messages m WHERE m.seq = message_versions.seq)",
+                    tuple(old),
+                ),
             )
         # Messages have the order of their arrival: if a slice has no old message, all later
         # messages are new.

@@ -263,8 +263,8 @@ class TurnRepository:
 
     async def _conditions(self, wanted: TurnFilter) -> list[tuple[str, Value]]:
         """Return the conditions of a filter. Times become ids, since turns are numbered in the
-        order of their beginning. So the rows are read in the order of an index that begins with one of
-        the other columns, or of the ids."""
+        order of their beginning. So the rows are read in the order of an index that
+        begins with one of the other columns, or of the ids."""
         found: list[tuple[str, Value]] = []
         if wanted.chat_key is not None:
             found.append(("chat_key = ?", str(wanted.chat_key)))

@@ -38,6 +38,7 @@ WHAT_BECOMES = {
     "messages": "theirs deleted, in others they are nobody",
     "turns": "nobody's",
     "steps": "emptied, the cost stays",
+    "message_versions": "those of their chats deleted",
     "prompts": "a private chat's deleted, in others the hashes of their lines blanked",
     "prompt_parts": "those of their chats deleted, and those with their words",
     "runs": "theirs deleted, the id blacked out elsewhere",

@@ -23,7 +23,7 @@ from nekro_core.agent.replay.stand_ins import (
     ShownPlatform,
     UnhookedModel,
 )
-from nekro_core.agent.shown.viewer import PromptViewer, ShownPrompt
+from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt
 from nekro_core.agent.turn.context import HistoryMarks, TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.notices import NoticeSender
@@ -86,7 +86,7 @@ class ReplayResult:
 
     original: TurnTrace
     replayed: TurnTrace
-    prompts: tuple[ShownPrompt, ...]
+    prompts: tuple[StepPrompt, ...]
     model: str
     mode: Mode
     stop: str

@@ -16,15 +16,15 @@ from nekro_core.llm.dialect import body_text
 from nekro_core.llm.model import ChatRequest, Function, ImagePart
 from nekro_core.store.prompt_recipe import (
     Inline,
-    JsonContent,
-    MediumContent,
     PartRef,
     Piece,
     Recipe,
+    RecipeJson,
+    RecipeMedium,
     RecipeMessage,
+    RecipeText,
     RecordLines,
     ReplyText,
-    TextContent,
     cached_line_hash,
     line_hash,
 )
@@ -118,31 +118,31 @@ class _Description:
             content: list[Any] = []
             form = "null"
             if isinstance(given, str):
-                form, content = "text", [TextContent(self._cut(given, role))]
+                form, content = "text", [RecipeText(self._cut(given, role))]
             elif given is not None:
                 form, content = "list", [*self._parts_of(index, role, given)]
             yield RecipeMessage(role, form, content, pieces)
 
     def _parts_of(
         self, index: int, role: str, given: Sequence[Mapping[str, Any]]
-    ) -> Iterator[TextContent | MediumContent | JsonContent]:
+    ) -> Iterator[RecipeText | RecipeMedium | RecipeJson]:
         pictures = iter(
             part for part in self._request.messages[index].parts if isinstance(part, ImagePart)
         )
         for part in given:
             if part.keys() == {"type", "text"}:
-                yield TextContent(self._cut(part["text"], role))
+                yield RecipeText(self._cut(part["text"], role))
                 continue
             picture = next(pictures, None) if part.get("type") == "image_url" else None
             place = self._sources.pictures.get(id(picture.data)) if picture else None
             text = json.dumps(part, ensure_ascii=False)
             if place is not None:
                 seq, number = place
-                yield MediumContent(line_hash(part["image_url"]["url"]), seq, number)
+                yield RecipeMedium(line_hash(part["image_url"]["url"]), seq, number)
             elif len(text) > LARGEST_MEDIUM:
-                yield MediumContent(line_hash(text))
+                yield RecipeMedium(line_hash(text))
             else:
-                yield JsonContent(self._part(text))
+                yield RecipeJson(self._part(text))
 
     def _cut(self, text: str, role: str) -> list[Piece]:
         """Cut a text into pieces."""

@@ -13,20 +13,20 @@ import msgspec
 from nekro_core.agent.prompt.lines import LINE_FORMS, WriteLine
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.transcript import media_of
-from nekro_core.chat import Author, DeliveryState, Record, Voice
+from nekro_core.chat import Author, DeliveryState, Record, Segments, Voice
 from nekro_core.llm.dialect import body_text
 from nekro_core.llm.tokens import IMAGE_TOKENS, estimate_tokens
 from nekro_core.store import Step, Store
 from nekro_core.store.prompt_recipe import (
     Inline,
-    JsonContent,
-    MediumContent,
     PartRef,
     Piece,
     Recipe,
+    RecipeJson,
+    RecipeMedium,
+    RecipeText,
     RecordLines,
     ReplyText,
-    TextContent,
     decode_recipe,
     line_hash,
 )
@@ -66,7 +66,7 @@ class ShownSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownPrompt:
+class StepPrompt:
     """What the model was shown in one step.
 
     ``body`` is the JSON body of the request, with notes in place of what is no longer stored.
@@ -120,7 +120,7 @@ class PromptViewer:
         self._store = store
         self._pictures = pictures
 
-    async def shown(self, turn_id: int, position: int) -> ShownPrompt | None:
+    async def shown(self, turn_id: int, position: int) -> StepPrompt | None:
         """Make the prompt of one step. None if it is not stored, or was stored by a newer
         version."""
         rows = await self._store.prompts.of_turn(turn_id)
@@ -137,14 +137,14 @@ class PromptViewer:
         compared = _compared(prompt, before)
         return replace(compared, previous=(previous.turn_id, previous.position))
 
-    async def _made(self, row: PromptRow) -> ShownPrompt | None:
+    async def _made(self, row: PromptRow) -> StepPrompt | None:
         recipe = decode_recipe(row.recipe)
         if recipe is None or recipe.lines not in LINE_FORMS:
             return None
         steps = await self._store.turns.steps(row.turn_id)
         made = await _Making.of(self._store, self._pictures, recipe, steps)
         body = await made.body()
-        return ShownPrompt(
+        return StepPrompt(
             turn_id=row.turn_id,
             position=row.position,
             sections=tuple(made.sections),
@@ -161,6 +161,7 @@ class _Making:
     recipe: Recipe
     records: Mapping[int, Record]
     parts: Mapping[str, bytes]
+    versions: Mapping[int, Sequence[Segments]]
     replies: Mapping[int, str]
     pictures: PromptPictures
     sections: list[ShownSection] = field(default_factory=list)
@@ -171,15 +172,16 @@ class _Making:
     async def of(
         cls, store: Store, pictures: PromptPictures, recipe: Recipe, steps: Sequence[Step]
     ) -> "_Making":
-        media = [each for each in _contents(recipe) if isinstance(each, MediumContent)]
+        media = [each for each in _contents(recipe) if isinstance(each, RecipeMedium)]
         seqs = recipe.seqs | {each.seq for each in media if each.seq}
         names = {piece.hash for piece in recipe.pieces() if isinstance(piece, PartRef)}
-        names |= {each.hash for each in _contents(recipe) if isinstance(each, JsonContent)}
+        names |= {each.hash for each in _contents(recipe) if isinstance(each, RecipeJson)}
         names |= {recipe.frame, recipe.tools} - {""}
         return cls(
             recipe,
             {record.seq: record for record in await store.messages.numbered(seqs)},
             await store.prompts.parts(names),
+            await store.messages.versions(seqs),
             {step.position: step.reply for step in steps},
             pictures,
         )
@@ -216,12 +218,12 @@ class _Making:
         return made
 
     async def _content(
-        self, index: int, content: TextContent | MediumContent | JsonContent
+        self, index: int, content: RecipeText | RecipeMedium | RecipeJson
     ) -> dict[str, Any]:
         match content:
-            case TextContent(pieces):
+            case RecipeText(pieces):
                 return {"type": "text", "text": self._text(index, pieces)}
-            case JsonContent(name):
+            case RecipeJson(name):
                 return self._json(name, {"type": "text", "text": _note(NOT_STORED)}, index, "media")
         record = self.records.get(content.seq)
         media = media_of(record)[content.index : content.index + 1] if record else []
@@ -298,7 +300,7 @@ class _Making:
         own = frozenset(self.recipe.own)
         now = ""
         for zone in _zones(self.recipe):
-            for each in _versions(record):
+            for each in _versions(record, self.versions.get(seq, ())):
                 line = write(each, zone, limit, mark, own)
                 if line_hash(line) == digest:
                     return line, ""
@@ -335,7 +337,7 @@ def _note(why: str, what: str = "") -> str:
     return f"⟨{what}: {why}⟩" if what else f"⟨{why}⟩"
 
 
-def _contents(recipe: Recipe) -> Iterator[TextContent | MediumContent | JsonContent]:
+def _contents(recipe: Recipe) -> Iterator[RecipeText | RecipeMedium | RecipeJson]:
     for message in recipe.messages:
         yield from message.content
 
@@ -346,13 +348,14 @@ def _zones(recipe: Recipe) -> Iterator[tzinfo | None]:
     yield timezone(timedelta(seconds=recipe.offset))
 
 
-def _versions(record: Record) -> Iterator[Record]:
-    """Yield the record as it is, then as it may have been: a message of the bot in another state of
-    delivery, and a voice without its transcript."""
+def _versions(record: Record, earlier: Sequence[Segments]) -> Iterator[Record]:
+    """Yield the record as it is, then as it may have been: a message of the bot before an edit or in
+    another state of delivery, and a voice without its transcript."""
     yield record
     if record.author is Author.BOT:
-        for state in DeliveryState:
-            yield msgspec.structs.replace(record, state=state)
+        for segments in (record.segments, *earlier):
+            for state in DeliveryState:
+                yield msgspec.structs.replace(record, segments=segments, state=state)
     elif any(isinstance(each, Voice) and each.text for each in record.segments):
         unheard = tuple(
             msgspec.structs.replace(each, text="") if isinstance(each, Voice) else each
@@ -361,7 +364,7 @@ def _versions(record: Record) -> Iterator[Record]:
         yield msgspec.structs.replace(record, segments=unheard)
 
 
-def _compared(prompt: ShownPrompt, before: ShownPrompt) -> ShownPrompt:
+def _compared(prompt: StepPrompt, before: StepPrompt) -> StepPrompt:
     """Mark the prefix that both prompts have in common."""
     unchanged, same = 0, prompt.body.get("model") == before.body.get("model")
     sections: list[ShownSection] = []

@@ -54,6 +54,26 @@ class Migration(migrations.Migration):
             },
             bases=["Model"],
         ),
+        ops.CreateModel(
+            name="MessageVersion",
+            fields=[
+                (
+                    "id",
+                    fields.BigIntField(
+                        generated=True, primary_key=True, unique=True, db_index=True
+                    ),
+                ),
+                ("seq", fields.BigIntField(db_index=True)),
+                ("segments", fields.TextField(unique=False)),
+            ],
+            options={
+                "table": "message_versions",
+                "app": "store",
+                "pk_attr": "id",
+                "table_description": "What a message of the bot was before it was edited.",
+            },
+            bases=["Model"],
+        ),
         ops.AddField(
             model_name="Turn", name="model", field=fields.TextField(default="", db_default="")
         ),

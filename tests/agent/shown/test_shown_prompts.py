@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nekro_core.agent.settings import AgentSettings
-from nekro_core.agent.shown.viewer import PromptViewer, ShownPrompt
-from nekro_core.chat import ChatKey, Image, Reply, Text
+from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt
+from nekro_core.chat import Author, ChatKey, Image, Reply, Text
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -38,7 +38,7 @@ async def talking(
                 await model.aclose()
 
 
-async def shown(bot: Bot, chat: ChatKey = LIN) -> list[ShownPrompt]:
+async def shown(bot: Bot, chat: ChatKey = LIN) -> list[StepPrompt]:
     """The prompts of all turns of a chat, in order."""
     viewer = PromptViewer(bot.store, bot.services.pictures)
     found = []
@@ -50,7 +50,7 @@ async def shown(bot: Bot, chat: ChatKey = LIN) -> list[ShownPrompt]:
     return found
 
 
-def texts_of(prompt: ShownPrompt, kind: str) -> list[str]:
+def texts_of(prompt: StepPrompt, kind: str) -> list[str]:
     return [each.text for each in prompt.sections if each.kind == kind]
 
 
@@ -165,6 +165,20 @@ async def test_a_text_that_a_plugin_changed_is_made_again(folder: Path, boxes: B
         (prompt,) = await shown(bot)
     assert prompt.json == server.requests[0].sent
     assert prompt.body["top_k"] == 5
+
+
+async def test_an_edited_message_of_the_bot_is_shown_as_it_was(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with talking(folder, boxes, [answer("one"), answer("two")]) as (bot, server):
+        await bot.ask("hello")
+        await bot.ask("more")
+        (told, *_) = [
+            each for each in await bot.store.messages.newest(LIN, 10) if each.author is Author.BOT
+        ]
+        assert await bot.store.messages.revise(LIN, told.message_id, (Text("edited"),))
+        prompts = await shown(bot)
+    assert [each.json for each in prompts] == [each.sent for each in server.requests]
 
 
 async def erase(bot: Bot, chat: ChatKey, user: str) -> None:
