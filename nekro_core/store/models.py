@@ -106,8 +106,8 @@ class MessageTable(Model):
 
 
 class MessageVersionTable(Model):
-    """The segments that a message of the bot had before it was edited, since a prompt may have shown
-    them."""
+    """The segments that a message of the bot had before it was edited, since a prompt may have
+    shown them."""
 
     id = fields.BigIntField(primary_key=True)
     seq = fields.BigIntField(db_index=True)

@@ -349,8 +349,8 @@ def _zones(recipe: Recipe) -> Iterator[tzinfo | None]:
 
 
 def _versions(record: Record, earlier: Sequence[Segments]) -> Iterator[Record]:
-    """Yield the record as it is, then as it may have been: a message of the bot before an edit or in
-    another state of delivery, and a voice without its transcript."""
+    """Yield the record as it is, then as it may have been: a message of the bot before an edit or
+    in another state of delivery, and a voice without its transcript."""
     yield record
     if record.author is Author.BOT:
         for segments in (record.segments, *earlier):

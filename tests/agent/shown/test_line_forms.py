@@ -64,8 +64,8 @@ FIRST = [
         (
             '[message 81] from "Lin" (user 10001) at 09-09 01:46:40\n> heard\n'
             '+ answers message 80 by user 7: "why?"\n'
-            '+ voice /app/uploads/ab.png "a b.png" (image/png, 1 kB), in which the words above were '
-            "heard\n+ notice poke by user 7 to user bot"
+            '+ voice /app/uploads/ab.png "a b.png" (image/png, 1 kB), in which the words above '
+            "were heard\n+ notice poke by user 7 to user bot"
         ),
     ),
     (
