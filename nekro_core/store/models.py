@@ -143,10 +143,8 @@ class TurnTable(Model):
         indexes = (
             Index(fields=("chat_key", "id"), name="turns_chat_id"),
             Index(fields=("user_id", "id"), name="turns_user_id"),
-            Index(fields=("stop", "id"), name="turns_stop_id"),
             Index(fields=("model", "id"), name="turns_model_id"),
             Index(fields=("failed", "id"), name="turns_failed_id"),
-            Index(fields=("started",), name="turns_started"),
         )
 
 
@@ -195,7 +193,6 @@ class PromptTable(Model):
         )
         table = "prompts"
         unique_together = (("turn_id", "position"),)
-        indexes = (Index(fields=("chat_key", "turn_id"), name="prompts_chat_turn"),)
 
 
 class PromptPartTable(Model):

@@ -35,8 +35,9 @@ class PromptEraser:
         self._prompts = prompts
 
     async def look(self, person: Person, traces: PersonTraces) -> "ErasedWords":
-        """Read the person's words, and delete earlier versions of the messages in their chats. Call
-        it before the person's messages are deleted."""
+        """Read the person's words. Delete the prompts of their private chats, and the earlier
+        versions of the messages in all their chats. Call it before the person's messages and turns
+        are deleted."""
         versions = [
             SqlStatement(
                 "DELETE FROM message_versions WHERE seq IN "
@@ -45,8 +46,15 @@ class PromptEraser:
             )
             for chat_key in traces.chats
         ]
+        prompts = [
+            SqlStatement(
+                "DELETE FROM prompts WHERE turn_id IN (SELECT id FROM turns WHERE chat_key = ?)",
+                (str(chat_key),),
+            )
+            for chat_key in traces.private
+        ]
         if versions:
-            await self._database.write(*versions)
+            await self._database.write(*versions, *prompts)
         theirs, values = is_one_of("instance", person.instances)
         runs, of_runs = runs_woken_by(person)
         rows = await self._database.read(
@@ -63,10 +71,6 @@ class PromptEraser:
     ) -> None:
         """Remove the person. May be repeated."""
         statements = [
-            SqlStatement("DELETE FROM prompts WHERE chat_key = ?", (str(chat_key),))
-            for chat_key in traces.private
-        ]
-        statements += [
             SqlStatement("DELETE FROM prompt_parts WHERE chat_key = ?", (str(chat_key),))
             for chat_key in traces.chats
         ]
@@ -86,24 +90,25 @@ class PromptEraser:
         self._prompts.forget_stored()
 
     async def _rewrite(self, chat_key: str, gone: Collection[int], target: RedactionTarget) -> None:
-        turn, position = 0, -1
+        turn = 0
         while True:
-            rows = await self._database.read(
-                "SELECT id, turn_id, position, recipe FROM prompts WHERE chat_key = ? AND "
-                "(turn_id > ? OR (turn_id = ? AND position > ?)) "
-                "ORDER BY turn_id, position LIMIT ?",
+            turns = await self._database.read(
+                "SELECT id FROM turns WHERE chat_key = ? AND id > ? ORDER BY id LIMIT ?",
                 chat_key,
                 turn,
-                turn,
-                position,
                 _SLICE,
+            )
+            if not turns:
+                return
+            marks = ", ".join("?" * len(turns))
+            rows = await self._database.read(
+                f"SELECT id, recipe FROM prompts WHERE turn_id IN ({marks})",
+                *(row["id"] for row in turns),
             )
             statements = await anyio.to_thread.run_sync(_rewritten, rows, gone, target)
             if statements:
                 await self._database.write(*statements)
-            if len(rows) < _SLICE:
-                return
-            turn, position = rows[-1]["turn_id"], rows[-1]["position"]
+            turn = turns[-1]["id"]
 
     async def _search_parts(
         self, traces: PersonTraces, forgotten: RedactionTarget, words: "ErasedWords"

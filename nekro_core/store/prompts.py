@@ -20,6 +20,8 @@ _REMEMBERED = 8192
 _PLAIN, _PACKED = b"=", b"z"
 _WORTH_PACKING = 200
 """Bytes. A shorter text would not become shorter."""
+_LOOKED_BACK = 5
+"""Maximum number of earlier turns that are searched for a prompt: some had no request."""
 _READ = 200
 """Maximum number of parts that one query reads."""
 
@@ -104,12 +106,15 @@ class PromptRepository:
     async def before(self, chat_key: str, turn_id: int) -> PromptRow | None:
         """Get the last prompt of the chat before this turn."""
         rows = await self._database.read(
-            "SELECT * FROM prompts WHERE chat_key = ? AND turn_id < ? "
-            "ORDER BY turn_id DESC, position DESC LIMIT 1",
+            "SELECT id FROM turns WHERE chat_key = ? AND id < ? ORDER BY id DESC LIMIT ?",
             chat_key,
             turn_id,
+            _LOOKED_BACK,
         )
-        return _prompt(rows[0]) if rows else None
+        for row in rows:
+            if prompts := await self.of_turn(row["id"]):
+                return prompts[-1]
+        return None
 
     async def parts(self, names: Collection[str]) -> dict[str, bytes]:
         """Get parts by their names. Those that are not stored any more are left out."""

@@ -22,6 +22,8 @@ _LATEST_TURNS = 50_000
 """Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
 Without this limit the query would scan the whole table."""
 _NOTHING_WAITS = 2**62
+NORMAL_STOPS = ("finished", "stopped", "recalled")
+"""Reasons for the end of a turn that are not faults."""
 _MOST_DIFFERENT = 200
 """Maximum number of models or reasons that a filter offers."""
 _THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
@@ -67,9 +69,10 @@ class TurnRepository:
         through_seq: int,
         user_id: str = "",
         times: str = "",
+        model: str = "",
     ) -> Awaitable[TurnRow]:
         """Store that a turn starts. The write is queued when this method returns. ``times`` is
-        JSON, see `nekro_core.store.turn_trace`.
+        JSON, see `nekro_core.store.turn_trace`. ``model`` is the name of the model that is asked.
 
         The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
         turn.
@@ -77,7 +80,8 @@ class TurnRepository:
         written = self._database.write(
             SqlStatement(
                 "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
-                "stop, attempts, started, ended, times) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0, ?) "
+                "stop, attempts, started, ended, times, model) "
+                "VALUES (?, ?, ?, ?, ?, '', 1, ?, 0, ?, ?) "
                 f"ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
                 (
                     str(chat_key),
@@ -87,6 +91,7 @@ class TurnRepository:
                     user_id,
                     self._clock(),
                     times,
+                    model,
                 ),
             )
         )
@@ -122,14 +127,12 @@ class TurnRepository:
         stop: str,
         waiting_seq: int | None = None,
         only_asked: bool = False,
-        model: str = "",
         failed: bool = False,
     ) -> None:
         """End the turn and mark the records that it has seen as handled. ``stop`` says why it
         ended. Of the records from ``waiting_seq`` on, only those of the turn's person count as
         handled, since other persons wait for an answer. With ``only_asked``, only records up to the
-        trigger count as handled. ``model`` wrote the last reply; ``failed`` says whether anything
-        in the turn failed."""
+        trigger count as handled. ``failed`` says whether anything in the turn failed."""
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -143,10 +146,12 @@ class TurnRepository:
         )
         await self._database.write(
             SqlStatement(
-                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, model = ?, failed = ?, "
+                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, "
+                # A column that is set costs a change of its index, even if its value stays.
+                f"{'failed = TRUE, ' if failed else ''}"
                 f"through_seq = {'trigger_seq' if only_asked else 'through_seq'} "
                 "WHERE id = ? AND running_chat IS NOT NULL",
-                (stop, self._clock(), model, failed, turn_id),
+                (stop, self._clock(), turn_id),
             ),
             handled,
         )
@@ -246,8 +251,16 @@ class TurnRepository:
         return [_turn(row) for row in rows]
 
     async def different(self, column: Literal["stop", "model"]) -> list[str]:
-        """Get the different values of a column, sorted, without the empty one. Each value needs one
-        look into the column's index."""
+        """Get the different values of a column, sorted, without the empty one. Each model needs one
+        look into an index; of the reasons only those of the newest turns are found."""
+        if column == "stop":
+            rows = await self._database.read(
+                "SELECT DISTINCT stop FROM "
+                "(SELECT stop FROM turns ORDER BY id DESC LIMIT ?) newest "
+                "WHERE stop <> '' ORDER BY stop",
+                _LATEST_TURNS,
+            )
+            return [row["stop"] for row in rows]
         found: list[str] = []
         after = ""
         while len(found) < _MOST_DIFFERENT:
@@ -275,19 +288,32 @@ class TurnRepository:
         ):
             if text:
                 found.append((f"{column} = ?", text))
-        if wanted.failed is not None:
-            found.append(("failed = ?", wanted.failed))
+        failed = wanted.failed
+        if wanted.stop and wanted.stop not in NORMAL_STOPS and failed is None:
+            failed = True  # There is an index of failed turns, and none of the reasons.
+        if failed is not None:
+            found.append(("failed = ?", failed))
         if wanted.since:
-            rows = await self._database.read(
-                "SELECT id FROM turns WHERE started >= ? ORDER BY started LIMIT 1", wanted.since
-            )
-            found.append(("id >= ?", rows[0]["id"] if rows else _NOTHING_WAITS))
+            found.append(("id >= ?", await self._first_since(wanted.since)))
         if wanted.until:
-            rows = await self._database.read(
-                "SELECT id FROM turns WHERE started < ? ORDER BY started DESC LIMIT 1", wanted.until
-            )
-            found.append(("id <= ?", rows[0]["id"] if rows else 0))
+            found.append(("id < ?", await self._first_since(wanted.until)))
         return found
+
+    async def _first_since(self, time: float) -> int:
+        """Return the id of the first turn that began at this time or later, or an id above all. It
+        is searched by halves, because an index of the times would cost each turn a write."""
+        (ends,) = await self._database.read("SELECT MIN(id) AS low, MAX(id) AS high FROM turns")
+        low, high = int(ends["low"] or 0), int(ends["high"] or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            rows = await self._database.read(
+                "SELECT id, started FROM turns WHERE id >= ? ORDER BY id LIMIT 1", middle
+            )
+            if rows and rows[0]["started"] < time:
+                low = int(rows[0]["id"]) + 1
+            else:
+                high = middle
+        return low
 
     async def add_step(self, turn_id: int, step: Step) -> None:
         """Store one step. Raises `UniqueConflict` if the turn already has a step at that

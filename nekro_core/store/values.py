@@ -23,8 +23,8 @@ class TurnRow:
 
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
     steps have seen. ``stop`` says why the turn ended and is empty while it runs. ``attempts``
-    counts how often it was started: 1 for a turn that was never interrupted. ``model`` wrote its
-    last reply; ``failed`` says whether anything in it failed. Both are set when it ends.
+    counts how often it was started: 1 for a turn that was never interrupted. ``model`` was asked.
+    ``failed`` says whether anything in it failed; it is set when the turn ends.
     """
 
     turn_id: int

@@ -67,7 +67,7 @@ async def test_turns_are_listed_newest_first_and_filtered(tmp_path: Path, boxes:
         assert await asked(chat_key=GROUP) == ["two"]
         assert await asked(user_id="lin", failed=False) == ["one"]
         assert await asked(stop="model_rejected") == ["three"]
-        assert await asked(model="scripted") == ["four", "two", "one"]
+        assert await asked(model="scripted") == ["four", "three", "two", "one"]
         assert await asked(since=middle) == ["four", "three"]
         assert await asked(until=middle) == ["two", "one"]
         assert await asked(since=time.time() + 9) == []

@@ -208,6 +208,7 @@ class _Replaying:
                 trigger_seq=request.trigger_record.seq,
                 through_seq=request.trigger_record.seq,
                 user_id=request.trigger_record.sender.user_id,
+                model=services.policies.of(request.chat_key).model.profile.name,
             ),
             through_seq=request.trigger_record.seq,
         )

@@ -378,6 +378,7 @@ class Session:
                 trigger_seq=record.seq,
                 through_seq=through,
                 user_id=record.sender.user_id,
+                model=services.policies.of(self.chat_key).model.profile.name,
                 times=begin_times(
                     why, services.wall(), services.clock(), arrived=arrived, decided=decided
                 ),

@@ -13,11 +13,12 @@ from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.prepared_step import PreparedTurn, uses_native_calls
-from nekro_core.agent.turn.recorder import NORMAL_STOPS, TurnRecorder
+from nekro_core.agent.turn.recorder import TurnRecorder
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.activity import Working
 from nekro_core.store import StoreUnavailable
+from nekro_core.store.turns import NORMAL_STOPS
 
 STORE_PAUSE_S = 1.0
 """Seconds between two attempts to write while the store cannot write."""

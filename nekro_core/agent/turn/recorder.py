@@ -22,9 +22,8 @@ from nekro_core.store import (
     TurnRow,
 )
 from nekro_core.store.prompts import PromptRow
+from nekro_core.store.turns import NORMAL_STOPS
 
-NORMAL_STOPS = ("finished", "stopped", "recalled")
-"""Reasons for the end of a turn that are not faults."""
 _REQUEST_SENT_S = 0.01
 """Seconds after which a request to the model has certainly been sent."""
 SAID = "said"
@@ -70,7 +69,6 @@ class TurnRecorder:
     ) -> None:
         self._replies: dict[int, str] = {}
         """The stored replies of the turn's steps."""
-        self._model = ""
         self._failed = False
         self._store = store
         self._begin = begin
@@ -202,7 +200,6 @@ class TurnRecorder:
             turn_id, watch, sources, beside=[self._store.turns.step_statement(turn_id, step)]
         )
         self._replies[self._position] = step.reply
-        self._model = cost.model
         self._position += 1
 
     async def end_without_reply(self, watch: StepWatch, sources: PromptSources, error: str) -> None:
@@ -251,6 +248,5 @@ class TurnRecorder:
             stop=stop,
             waiting_seq=waiting_seq,
             only_asked=only_asked,
-            model=self._model,
             failed=self._failed or stop not in NORMAL_STOPS,
         )

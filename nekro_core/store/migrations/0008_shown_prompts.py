@@ -29,7 +29,6 @@ class Migration(migrations.Migration):
                 "table": "prompts",
                 "app": "store",
                 "unique_together": (("turn_id", "position"),),
-                "indexes": [Index(fields=["chat_key", "turn_id"], name="prompts_chat_turn")],
                 "pk_attr": "id",
                 "table_description": "What the model was shown in one step, as record numbers and hashes of parts, and its times.",
             },
@@ -89,8 +88,6 @@ class Migration(migrations.Migration):
             model_name="ToolCall", name="result", field=fields.TextField(default="", db_default="")
         ),
         ops.AddIndex("Turn", Index(fields=["user_id", "id"], name="turns_user_id")),
-        ops.AddIndex("Turn", Index(fields=["stop", "id"], name="turns_stop_id")),
         ops.AddIndex("Turn", Index(fields=["model", "id"], name="turns_model_id")),
         ops.AddIndex("Turn", Index(fields=["failed", "id"], name="turns_failed_id")),
-        ops.AddIndex("Turn", Index(fields=["started"], name="turns_started")),
     ]

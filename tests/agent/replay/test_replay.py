@@ -13,7 +13,7 @@ from nekro_core.llm.model import ModelProfile, Price
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.hooks import PromptInjection
-from tests.agent.bot import GROUP, LIN, Bot, answer, fence, kind_of, running_bot
+from tests.agent.bot import GROUP, LIN, Bot, answer, fence, kind_of, running_bot, until
 from tests.agent.conftest import BoxCache
 from tests.agent.native import call, calls
 
@@ -163,8 +163,14 @@ async def test_a_replay_can_be_cancelled_and_its_cost_is_counted(
     async with running_bot(folder, boxes, ScriptedModel([answer("a")])) as bot:
         await bot.ask("hello")
         turn = await bot.last_turn()
-        with anyio.move_on_after(1.0):
-            await TurnReplayer(bot.services).replay(turn.turn_id, ReplayChanges(model=other(slow)))
+        model = other(slow)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(
+                TurnReplayer(bot.services).replay, turn.turn_id, ReplayChanges(model=model)
+            )
+            await until(lambda: bool(model.open_streams))
+            await anyio.sleep(0.2)
+            tasks.cancel_scope.cancel()
         used = await bot.store.model_uses.usage(since=0.0, plugin="operator")
         assert used.completion_tokens > 0
         assert bot.services.boxes.warm <= 1
