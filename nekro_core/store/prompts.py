@@ -74,7 +74,7 @@ class PromptRepository:
         fresh = {
             name: part
             for name, part in named.items()
-            if self._stored.get(name, 0.0) < now - USED_WITHIN_S
+            if name not in self._stored or self._stored[name] < now - USED_WITHIN_S
         }
 
         def committed(_: list[Rows]) -> None:
