@@ -154,7 +154,10 @@ def line_hash(line: str) -> str:
 def part_hash(chat_key: str, data: bytes) -> str:
     """Return the name of a part. The same text of two chats has two names, so that erasing it in
     one chat does not change the other."""
-    digest = hashlib.blake2b(data, digest_size=12, key=chat_key.encode()[:64])
+    key = chat_key.encode("utf-8", "replace")
+    if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
+        key = hashlib.blake2b(key).digest()
+    digest = hashlib.blake2b(data, digest_size=12, key=key)
     return urlsafe_b64encode(digest.digest()).decode()
 
 

@@ -30,6 +30,8 @@ async def test_parts_are_read_as_they_were_written(store: Store) -> None:
 
 async def test_the_same_text_of_two_chats_is_two_parts(store: Store) -> None:
     assert PromptPart.of(str(GROUP), "a").hash != PromptPart.of(str(OTHER), "a").hash
+    long = f"matrix-group_{'r' * 80}"
+    assert PromptPart.of(f"{long}1", "a").hash != PromptPart.of(f"{long}2", "a").hash
 
 
 async def test_the_prompt_before_a_turn_is_that_of_the_chats_last_turn(store: Store) -> None:
