@@ -30,8 +30,8 @@ from nekro_core.backup.manifest import (
 from nekro_core.backup.own_archives import one_at_a_time
 from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
 from nekro_core.backup.progress import BackupWork
-from nekro_core.backup.sqlite_copy import copy_sqlite, is_sqlite
 from nekro_core.store import StoreUnavailable
+from nekro_core.store.file_copy import copy_sqlite, is_sqlite
 from nekro_core.store.upgrade import known_migrations, newest_migration
 
 ENVIRONMENT = "env/"
@@ -183,8 +183,8 @@ class _Copying:
             dump_postgres(self.source.database_url, copy, lambda done: work.set_done(done, done))
             # The bot migrates the database at its start, so a server has all migrations.
             return copy, known_migrations()[-1]
-        copy_sqlite(file, copy, work.set_done)
         try:
+            copy_sqlite(file, copy, work.set_done)
             schema = newest_migration(copy)
         except StoreUnavailable as error:
             raise BackupRefused(str(error)) from None
@@ -243,7 +243,7 @@ class _Copying:
         try:
             copy_sqlite(path, copy, lambda _done, _total: self.work.advance(0))
             writer.add_file(DATA + name, copy)
-        except BackupRefused as error:
+        except StoreUnavailable as error:
             self.left_out.append(f"{name}: copied as it is, it may be inconsistent: {error}")
             writer.add_file(DATA + name, path)
         copy.unlink(missing_ok=True)

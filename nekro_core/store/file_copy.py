@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from nekro_core.backup.errors import BackupRefused, InvalidBackup
+from nekro_core.store.engine import explain
+from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
 _PAGES = 512
@@ -28,7 +29,7 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
     again. Without it a writer waits until the copy is made.
 
     ``done`` is called with the number of bytes that are copied, and of all; it may raise. Raises
-    `BackupRefused` if the database cannot be read or is damaged.
+    `StoreUnavailable` if the database cannot be read or is damaged.
     """
     address = f"file:{quote(str(source.absolute()))}?mode=rw"
     try:
@@ -51,24 +52,23 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
             copy.execute("PRAGMA journal_mode = DELETE")
             problem = _integrity(copy)
     except sqlite3.Error as error:
-        raise BackupRefused(f"{source.name} cannot be copied: {error}") from error
+        raise StoreUnavailable(f"{source.name} cannot be copied: {explain(str(error))}") from error
     if problem:
-        raise BackupRefused(
+        raise StoreUnavailable(
             f"{source.name} is damaged ({problem}): a backup of it would be too. Put back an older "
             "backup, or a copy from the folder 'copies'"
         )
 
 
-def check_sqlite(path: Path) -> None:
-    """Check a database with ``PRAGMA integrity_check``. Raises `InvalidBackup`."""
+def integrity_problem(path: Path) -> str:
+    """Check a database that no program writes with ``PRAGMA integrity_check``. Return what is wrong
+    with it; empty if nothing is."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
-            problem = _integrity(database)
+            return _integrity(database)
     except sqlite3.Error as error:
-        problem = str(error)
-    if problem:
-        raise InvalidBackup(f"the database in the backup is damaged: {problem}")
+        return str(error)
 
 
 def _integrity(database: sqlite3.Connection) -> str:
