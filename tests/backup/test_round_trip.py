@@ -227,6 +227,23 @@ async def test_old_backups_are_deleted_after_a_new_one_was_checked(data: Path) -
             await service.path("../nekro.sqlite3")
 
 
+async def test_the_schedule_makes_a_backup_when_the_newest_is_old_enough(data: Path) -> None:
+    await talk(data)
+    now = time.time()
+    async with BackupService.open(
+        source_of(data), BackupSettings(every_hours=24), wall=lambda: now, look_s=0.01
+    ) as service:
+        with anyio.fail_after(30):
+            while not await service.list():
+                await anyio.sleep(0.01)
+        await anyio.sleep(0.2)
+        assert len(await service.list()) == 1
+        now += 25 * 3600
+        with anyio.fail_after(30):
+            while len(await service.list()) < 2:
+                await anyio.sleep(0.01)
+
+
 def test_only_one_backup_is_made_at_a_time(data: Path, tmp_path: Path) -> None:
     anyio.run(talk, data)
     inside, go = threading.Event(), threading.Event()
