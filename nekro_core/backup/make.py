@@ -27,7 +27,7 @@ from nekro_core.backup.manifest import (
     may_be_named,
     without_doubles,
 )
-from nekro_core.backup.own_archives import one_at_a_time
+from nekro_core.backup.own_archives import OwnBackups, one_at_a_time
 from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
 from nekro_core.backup.progress import BackupWork
 from nekro_core.store import StoreUnavailable
@@ -42,6 +42,7 @@ _KEPT_FREE = 64 * 1024 * 1024
 _MOST_SECRETS = 64 * 1024 * 1024
 """Maximum size in bytes of all secrets together. They are encrypted in memory, so that they are not
 written to the disk a second time."""
+_WORKING = ".nekro-backup-"
 _DUMP_GUESS = 64 * 1024 * 1024
 
 
@@ -94,7 +95,7 @@ def make_backup(
         raise BackupRefused(f"{target} exists already: give another name, or delete it")
     if not target.parent.is_dir():
         raise BackupRefused(f"the folder {target.parent} does not exist: make it first")
-    with one_at_a_time(source.data), _working_folder(target) as folder:
+    with one_at_a_time(source.data), _working_folder(target, OwnBackups(source.data)) as folder:
         _check_space(source, folder)
         begun = wall()
         copying = _Copying(source, folder, work, with_secrets=passphrase is not None)
@@ -139,9 +140,12 @@ def env_files(folder: Path) -> tuple[Path, ...]:
 
 
 @contextmanager
-def _working_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside the target, on the same disk, and delete it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=".nekro-backup-", dir=target.parent))
+def _working_folder(target: Path, own: OwnBackups) -> Iterator[Path]:
+    """Make a folder beside the target, on the same disk, and delete it at the end. Folders that
+    killed processes left in ``data/backups`` are deleted too."""
+    for left in own.folder.glob(f"{_WORKING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_WORKING, dir=target.parent))
     try:
         yield folder
     finally:

@@ -207,6 +207,14 @@ async def test_a_stopped_backup_leaves_no_file(data: Path, tmp_path: Path) -> No
     assert {*after} - {*before} <= {"backups/.making", "nekro.sqlite3-wal", "nekro.sqlite3-shm"}
 
 
+async def test_what_a_killed_backup_left_is_deleted_by_the_next_one(data: Path) -> None:
+    await talk(data)
+    write(data / "backups" / ".nekro-backup-killed" / "database", b"half a copy")
+    async with BackupService.open(source_of(data), BackupSettings()) as service:
+        made = await service.make()
+    assert {path.name for path in (data / "backups").iterdir()} == {made.path.name, ".making"}
+
+
 async def test_old_backups_are_deleted_after_a_new_one_was_checked(data: Path) -> None:
     await talk(data)
     now = 1_700_000_000.0
