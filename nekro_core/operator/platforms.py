@@ -106,7 +106,7 @@ class Platforms(Area):
             AccountView(platform=name, status=status)
             for name, adapter in self._adapters.items()
             if platform in (None, name) and isinstance(adapter, SupportsAccounts)
-            for status in adapter.accounts.listed()
+            for status in adapter.managed_accounts.listed()
         ]
 
     @query(role=AccessRole.VIEWER)
@@ -344,7 +344,7 @@ class Platforms(Area):
                 f"the accounts of {platform} are set in the environment or .env; they cannot be "
                 "managed while the bot runs"
             )
-        return adapter.accounts
+        return adapter.managed_accounts
 
 
 def _undo(name: str, platform: str, account: str) -> UndoCall:

@@ -384,6 +384,8 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
+            requests=ContactRequests(folder, {"fake": adapter}),
+            announcements=unused,
         )
         async with (
             AccountDirectory(store, folder) as accounts,
