@@ -51,7 +51,7 @@ async def open_operator(
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
-            platforms=Platforms(audit, platforms, message_io.adapters),
+            platforms=Platforms(audit, platforms),
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
         )
