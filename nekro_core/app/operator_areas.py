@@ -105,6 +105,7 @@ async def open_operator(
             backups=Backups(audit, backups),
             logs=Logs(audit, logs),
             platforms=Platforms(audit, platforms, message_io.adapters),
+            platforms=Platforms(audit, platforms),
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
         )
