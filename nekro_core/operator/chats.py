@@ -419,7 +419,7 @@ class Chats(Area):
 
         Args:
             chat_key: The chat.
-            field: What to change: a field of a table of ``conduct.toml``.
+            field: What to change: a field of a table of the file of overrides.
             value: The new value; nothing to use the value of the account or the bot again.
             revision: The ``revision`` of the policy that was shown. If somebody changed the policy
                 since, nothing is changed. Empty to change it in any case.

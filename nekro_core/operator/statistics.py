@@ -111,7 +111,7 @@ class Statistics(Area):
             until: Seconds since 1970.
             dimension: Of what; ``all`` for the whole bot.
             name: Of which chat, person, model, plugin or tool.
-            timezone: The time zone whose days are meant, for example ``Asia/Shanghai``.
+            timezone: The time zone whose days are meant, for example Asia/Shanghai.
         """
         return await self._series(period, since, until, dimension, name, timezone)
 
@@ -213,7 +213,7 @@ class Statistics(Area):
             until: Seconds since 1970.
             dimension: Of what; ``all`` for the whole bot.
             name: Of which chat, person, model, plugin or tool.
-            timezone: The time zone whose days are meant, for example ``Asia/Shanghai``.
+            timezone: The time zone whose days are meant, for example Asia/Shanghai.
         """
         rows = await self._series(period, since, until, dimension, name, timezone)
         # The periods of months are those of UTC.
