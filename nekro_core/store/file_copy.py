@@ -6,10 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-<<<<<<<< HEAD:nekro_core/store/sqlite_copy.py
-========
 from nekro_core.store.engine import explain
->>>>>>>> backups13:nekro_core/store/file_copy.py
 from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
@@ -24,19 +21,15 @@ def is_sqlite(path: Path) -> bool:
         return file.read(len(_HEADER)) == _HEADER
 
 
-def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> str:
-    """Copy a database to a new file, and check the copy. Returns an empty text, or what is damaged.
+def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
+    """Copy a database to a new file, and check the copy.
 
     The copy is the state at one moment. With a write-ahead log, as the bot's databases have it,
     writers go on meanwhile: the copy is read in one transaction, so a write does not make it begin
     again. Without it a writer waits until the copy is made.
 
     ``done`` is called with the number of bytes that are copied, and of all; it may raise. Raises
-<<<<<<<< HEAD:nekro_core/store/sqlite_copy.py
-    `StoreUnavailable` if the database cannot be read.
-========
     `StoreUnavailable` if the database cannot be read or is damaged.
->>>>>>>> backups13:nekro_core/store/file_copy.py
     """
     address = f"file:{quote(str(source.absolute()))}?mode=rw"
     try:
@@ -57,16 +50,8 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
             database.execute("ROLLBACK")
             # The copy is one file, without a log beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
-            return _integrity(copy)
+            problem = _integrity(copy)
     except sqlite3.Error as error:
-<<<<<<<< HEAD:nekro_core/store/sqlite_copy.py
-        raise StoreUnavailable(f"{source.name} cannot be copied: {error}") from error
-
-
-def damage_of_sqlite(path: Path) -> str:
-    """Check a database with ``PRAGMA integrity_check``. Returns an empty text, or what is
-    damaged."""
-========
         raise StoreUnavailable(f"{source.name} cannot be copied: {explain(str(error))}") from error
     if problem:
         raise StoreUnavailable(
@@ -78,7 +63,6 @@ def damage_of_sqlite(path: Path) -> str:
 def integrity_problem(path: Path) -> str:
     """Check a database that no program writes with ``PRAGMA integrity_check``. Return what is wrong
     with it; empty if nothing is."""
->>>>>>>> backups13:nekro_core/store/file_copy.py
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
