@@ -12,6 +12,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
 from nekro_core.store.database import Database
 from nekro_core.store.deliveries import DeliveryRepository
+from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.store.engines import open_engine
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
@@ -58,6 +59,7 @@ class Store:
         self.model_uses = ModelUseRepository(database)
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
+        self.documents = DatabaseDocuments(database, clock=clock)
         self.retention = RowRetention(database)
         self.erasing = PersonEraser(
             database, messages=self.messages, chats=self.chats, users=self.users
