@@ -33,7 +33,8 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
 from nekro_core.app.logs import configure_logging, stored_secrets
 from nekro_core.app.progress import ProgressLine
-from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
+from nekro_core.app.settings import Settings, adapter_settings, written_settings
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.llm.embedded import WeightsError, ensure_weights

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
 
         return anyio.run(check_command, options)
-    from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - `run` needs none of it
+    from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
     from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - `run` needs no other command
 
     try:

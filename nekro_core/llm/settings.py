@@ -3,18 +3,19 @@
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from nekro_core.llm.model import Price
+from nekro_core.system.live_settings import LiveSettings
 
 
-class LLMSettings(BaseModel):
+class LLMSettings(LiveSettings):
     """One OpenAI-compatible endpoint. Without a ``base_url``, the embedded model answers.
 
     Times are in seconds. ``api_key`` may be empty if the endpoint needs no key.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     base_url: str = ""
     """Address of the API. It usually ends in ``/v1``."""

@@ -3,10 +3,11 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from nekro_core.sandbox.box import BoxSpec, RunLimits
 from nekro_core.sandbox.egress.rules import EgressRules
+from nekro_core.system.live_settings import LiveSettings
 
 _MIB = 1024 * 1024
 
@@ -20,15 +21,13 @@ class BackendName(StrEnum):
     DOCKER = "docker"
 
 
-class SandboxSettings(BaseModel):
+class SandboxSettings(LiveSettings):
     """How boxes are made and what limits them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     backend: BackendName = BackendName.AUTO
     default_image: str = "python"
     """The image of a box, if its creator names no image."""
-    images: dict[str, str] = {}
+    images: dict[str, str] = Field(default_factory=dict)
     """More names for images: each key is such a name, its value is the backend's image. A mapping
     such as ``{"python:3.12": "python"}`` is not checked: the image can have another version."""
     boxes_per_chat: int = Field(default=16, ge=1, le=256)

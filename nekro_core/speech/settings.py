@@ -3,14 +3,16 @@
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import ConfigDict, Field, SecretStr, model_validator
+
+from nekro_core.system.live_settings import LiveSettings
 
 
-class TranscriberSettings(BaseModel):
+class TranscriberSettings(LiveSettings):
     """The engine that transcribes voices: an OpenAI-style ``/audio/transcriptions`` endpoint.
     Without an address voices are not transcribed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     base_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """Address of the API, most often ending in ``/v1``."""
@@ -25,10 +27,10 @@ class TranscriberSettings(BaseModel):
     """The longest voice, in seconds, that is transcribed. The endpoints accept 480 s at 24 kHz."""
 
 
-class SpeechSettings(BaseModel):
+class SpeechSettings(LiveSettings):
     """The engine that speaks, and its default voice."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     engine: Literal["espeak", "piper", "edge", "http"] = "espeak"
     """``espeak``: offline, any language. ``piper``: offline, natural, for the languages of its
@@ -43,7 +45,7 @@ class SpeechSettings(BaseModel):
     api_key: SecretStr = SecretStr("")
     model: str = "tts-1"
     timeout_s: float = 60.0
-    transcriber: TranscriberSettings = TranscriberSettings()
+    transcriber: TranscriberSettings = Field(default_factory=TranscriberSettings)
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:

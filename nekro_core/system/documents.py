@@ -278,7 +278,7 @@ class FileDocuments:
                 except BlockingIOError:
                     if time.monotonic() - began > self._lock_s:
                         raise DocumentError(
-                            f"{folder / '.lock'} is held by another process since {self._lock_s:g} s"
+                            f"{folder / '.lock'} is held by another process for {self._lock_s:g} s"
                         ) from None
                     time.sleep(0.01)
             yield

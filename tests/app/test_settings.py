@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.app.logs import RedactingStream
-from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.settings import Settings
+from nekro_core.app.settings_sources import SettingsError
 
 
 @pytest.fixture

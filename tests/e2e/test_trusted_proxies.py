@@ -9,7 +9,8 @@ import pytest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from adapters.web.authentication import MAX_FAILURES
-from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.settings import Settings
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.app.web_server_settings import WebServerSettings
 from tests.adapters.web.running import NO_TLS
 from tests.e2e.bot_process import BotProcess, running_bot
