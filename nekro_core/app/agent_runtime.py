@@ -93,7 +93,7 @@ class AgentRuntime:
                 extensions.plugins.context_for,
                 message_io.store.accounts.adapter_of,
                 catalogue,
-                language=settings.nekro_agent.language,
+                language=lambda: settings.nekro_agent.language,
                 keeper=message_io.store.waiting,
                 wall=wall,
                 access=CommandAccess(settings.commands, policy_file),
@@ -106,7 +106,9 @@ class AgentRuntime:
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
-                notices=NoticeSender(message_io.outbox, catalogue, settings.nekro_agent.language),
+                notices=NoticeSender(
+                    message_io.outbox, catalogue, lambda: settings.nekro_agent.language
+                ),
                 activity=message_io.activity,
                 plugins=extensions.plugins,
                 boxes=boxes.of_chats,

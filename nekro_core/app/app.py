@@ -22,6 +22,7 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
+from nekro_core.app.running_settings import RunningSettings
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.accounts import AccountDirectory
@@ -29,6 +30,7 @@ from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.switchable_model import SwitchableModel
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
@@ -37,6 +39,7 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
 from nekro_core.system.asgi import WebApplication
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -67,6 +70,7 @@ class App:
         adapters: dict[str, Adapter],
         timers: TimerService,
         boxes: BoxServices,
+        settings: RunningSettings,
     ) -> None:
         self.host = host
         self.operator = operator
@@ -76,6 +80,8 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self.settings = settings
+        """The settings in force, which follow the files."""
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -118,9 +124,11 @@ class App:
             boxes = await stack.enter_async_context(
                 BoxServices.open(settings, data, preview=preview, clock=clock)
             )
+            running = RunningSettings(settings)
             if model is None:
-                model = _make_model(settings, data, report)
-                stack.push_async_callback(model.aclose)
+                model = own_model = SwitchableModel(_make_model(settings, data, report))
+                stack.push_async_callback(own_model.aclose)
+                running.listen(_ModelFollower(settings, own_model, data, report).follow)
             extensions = await stack.enter_async_context(
                 Extensions.open(
                     settings,
@@ -149,6 +157,15 @@ class App:
             operations = await stack.enter_async_context(
                 open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
             )
+
+            async def refresh() -> None:
+                message_io.timers.timezone = settings.nekro_agent.timezone
+                extensions.refresh_model_groups(settings, model)
+                runtime.services.policies.refresh()
+
+            running.listen(refresh)
+            tasks = await stack.enter_async_context(background_tasks())
+            tasks.start_soon(running.watch, name="a look at settings.toml")
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, runtime),
@@ -159,6 +176,7 @@ class App:
                 adapters=message_io.adapters,
                 timers=message_io.timers,
                 boxes=boxes,
+                settings=running,
             )
             stack.push_async_callback(app.close_adapters)
             yield app
@@ -218,8 +236,28 @@ async def _start(adapter: Adapter) -> None:
         logger.exception("the adapter {} could not be started", adapter.name)
 
 
+class _ModelFollower:
+    """Replaces the model when its settings change."""
+
+    def __init__(
+        self, settings: Settings, model: SwitchableModel, data: Path, report: Report
+    ) -> None:
+        self._settings = settings
+        self._model = model
+        self._data = data
+        self._report = report
+        self._made_of = settings.nekro_llm.model_copy()
+
+    async def follow(self) -> None:
+        """Make the model again if the settings name another one, or other prices or limits."""
+        if self._settings.nekro_llm != self._made_of:
+            self._made_of = self._settings.nekro_llm.model_copy()
+            await self._model.replace(_make_model(self._settings, self._data, self._report))
+
+
 def _make_model(settings: Settings, data: Path, report: Report) -> ChatModel:
     """Make the model that the settings name. If they name none, make the embedded model."""
     if settings.nekro_llm.configured:
-        return OpenAIChatModel(settings.nekro_llm)
+        # A copy, because a request that has begun keeps its settings.
+        return OpenAIChatModel(settings.nekro_llm.model_copy())
     return EmbeddedModel(settings.nekro_embedded, data / "models", report=report)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
-from zoneinfo import ZoneInfo
 
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
@@ -57,6 +56,7 @@ class Extensions:
     older: NekroAgentServices
     maibot: MaiBotHost
     tasks: TaskRunner
+    model_groups: ModelGroups
 
     @classmethod
     @asynccontextmanager
@@ -89,11 +89,13 @@ class Extensions:
             stack.enter_context(use_host(older))
             await stack.enter_async_context(default_connection())
             tasks = TaskRunner(RunningTaskRecords(store.waiting, wall=wall))
+            model_groups = _model_groups(settings, model)
             services = await stack.enter_async_context(
                 _open_services(
                     settings,
                     data,
                     tasks=tasks,
+                    model_groups=model_groups,
                     message_io=message_io,
                     boxes=boxes,
                     model=model,
@@ -102,16 +104,13 @@ class Extensions:
                     wall=wall,
                 )
             )
-            timezone = settings.nekro_agent.timezone
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
                     BotView(
                         services=services,
                         store=store,
                         wall=wall,
-                        names=settings.nekro_agent.names,
-                        persona=settings.nekro_agent.persona,
-                        zone=ZoneInfo(timezone) if timezone else None,
+                        agent=settings.nekro_agent,
                     ),
                     GatewayPorts(
                         adapters=message_io.adapters,
@@ -164,7 +163,14 @@ class Extensions:
                 older=older,
                 maibot=maibot,
                 tasks=tasks,
+                model_groups=model_groups,
             )
+
+    def refresh_model_groups(self, settings: Settings, model: ChatModel) -> None:
+        """Make the model groups of nekro-agent's plugins again, because the settings changed."""
+        groups = _model_groups(settings, model)
+        self.model_groups.clear()
+        self.model_groups.update(groups)
 
 
 @asynccontextmanager
@@ -178,6 +184,7 @@ async def _open_services(
     model: ChatModel,
     vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
+    model_groups: ModelGroups,
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
     store, bounds = message_io.store, settings.nekro_plugin
@@ -210,15 +217,17 @@ async def _open_services(
             packages=packages,
             extensions={
                 NekroAgentHost: older,
-                ModelGroups: ModelGroups.of(
-                    settings.nekro_llm, settings.nekro_models, embedded=model.profile.name
-                ),
+                ModelGroups: model_groups,
             },
             timers=message_io.timers,
             models=models,
             vectors=vectors,
             tasks=tasks,
         )
+
+
+def _model_groups(settings: Settings, model: ChatModel) -> ModelGroups:
+    return ModelGroups.of(settings.nekro_llm, settings.nekro_models, embedded=model.profile.name)
 
 
 def _older_host(

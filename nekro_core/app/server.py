@@ -31,9 +31,9 @@ from nekro_core.app import App, Report
 from nekro_core.app.adapters import AdapterMaker, adapter_makers
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
-from nekro_core.app.logs import configure_logging, stored_secrets
+from nekro_core.app.logs import RedactingStream, configure_logging, stored_secrets
 from nekro_core.app.progress import ProgressLine
-from nekro_core.app.settings import Settings, adapter_settings, written_settings
+from nekro_core.app.settings import Settings, adapter_settings
 from nekro_core.app.settings_sources import SettingsError
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
@@ -189,7 +189,7 @@ async def serve(
         # would take a tenth of the start's time, and later 0.1 s in the middle of a turn.
         gc.disable()
         port = listener.getsockname()[1]
-        redactor = configure_logging(written_settings())
+        redactor = configure_logging(settings.written())
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)
         nonebot.init(**written, driver=DRIVER, host=settings.host, port=port)
@@ -209,6 +209,7 @@ async def serve(
                 driver.server_app.mount(MOUNTED, app.linked_media)
                 options = add_adapters(app, driver, makers)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
+                app.settings.listen(partial(_hide_secrets, redactor, settings))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
                     log_config=None,
@@ -247,6 +248,10 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
         else:
             options |= maker.options
     return options
+
+
+async def _hide_secrets(redactor: RedactingStream, settings: Settings) -> None:
+    redactor.add_secrets(settings.secrets())
 
 
 class _Server(uvicorn.Server):

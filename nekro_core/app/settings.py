@@ -149,6 +149,21 @@ class Settings(BaseSettings):
         written = self._sources.secret_texts() if self._sources is not None else []
         return [*_secrets_of(self), *written]
 
+    def come_from(self, newer: "Settings") -> None:
+        """Note that these settings have taken over those of ``newer``, with its secrets."""
+        self._sources = newer._sources  # noqa: SLF001 - of this class
+
+    def written(self) -> dict[str, str]:
+        """Return the settings of ``.env`` and of the environment as texts, with lower-case names,
+        and the texts of settings that only other packages know."""
+        others = {k: v for k, v in (self.model_extra or {}).items() if isinstance(v, str)}
+        return others | self.sources.written()
+
+    @property
+    def were_read(self) -> bool:
+        """Whether `load` made these settings, so that `sources` exist."""
+        return self._sources is not None
+
     @property
     def sources(self) -> SettingsSources:
         """Return the content of the files and the environment when the settings were read. Raises

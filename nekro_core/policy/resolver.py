@@ -60,7 +60,11 @@ class PolicyResolver:
         self._models = models
         self._adapter_of = adapter_of
         self._cached: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
-        conduct.listen(self._cached.clear)
+        conduct.listen(self.refresh)
+
+    def refresh(self) -> None:
+        """Compute the policies again, because the settings or the overrides have changed."""
+        self._cached.clear()
 
     def of(self, chat_key: ChatKey) -> ChatPolicy:
         """Return the policy of a chat."""

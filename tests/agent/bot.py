@@ -338,7 +338,7 @@ async def running_bot(
             store=store,
             inbox=inbox,
             outbox=outbox,
-            notices=NoticeSender(outbox, catalogue, settings.language),
+            notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),
