@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self, cast, get_args, get_origin
+from typing import Any, Self, cast, get_args, get_origin
 
 from nonebot.config import BaseSettings
 from nonebot.config import SettingsError as UnreadableSetting
@@ -49,7 +49,7 @@ from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
-from nekro_core.system.live_settings import Applies
+from nekro_core.system.live_settings import AFTER_RESTART
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.mcp_client import McpSettings
 
@@ -64,43 +64,43 @@ _NO_NATIVE_CALLS = (
 
 class Settings(BaseSettings):
     """All settings. While the bot runs, `nekro_core.app.running_settings` lets the sections take
-    over new values, except those that are marked with `Applies.AFTER_RESTART`."""
+    over new values, except those that are marked with `AFTER_RESTART`."""
 
-    host: Annotated[IPvAnyAddress, Applies.AFTER_RESTART] = Field(
-        default="127.0.0.1", validate_default=True
+    host: IPvAnyAddress = Field(
+        default="127.0.0.1", validate_default=True, json_schema_extra=AFTER_RESTART
     )
-    port: Annotated[int, Applies.AFTER_RESTART] = Field(default=8080, ge=0, le=65535)
-    nekro_data_dir: Annotated[Path, Applies.AFTER_RESTART] = Path("data")
+    port: int = Field(default=8080, ge=0, le=65535, json_schema_extra=AFTER_RESTART)
+    nekro_data_dir: Path = Field(default=Path("data"), json_schema_extra=AFTER_RESTART)
     """The folder for all files that a running bot writes."""
-    nekro_database_url: Annotated[str, Applies.AFTER_RESTART] = ""
+    nekro_database_url: str = Field(default="", json_schema_extra=AFTER_RESTART)
     """The database, as a Tortoise URL. If it is empty, an SQLite file in the data folder is
     used."""
-    nekro_platforms: Annotated[tuple[str, ...], Applies.AFTER_RESTART] = ()
+    nekro_platforms: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
     """The enabled adapters, by the names in their manifests: ``["telegram"]``. Adapters that always
     run need no entry."""
     nekro_llm: LLMSettings = Field(default_factory=LLMSettings)
     nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
     """Further models, by the names that plugins use for them."""
-    nekro_embedded: Annotated[EmbeddedSettings, Applies.AFTER_RESTART] = Field(
-        default_factory=EmbeddedSettings
+    nekro_embedded: EmbeddedSettings = Field(
+        default_factory=EmbeddedSettings, json_schema_extra=AFTER_RESTART
     )
-    nekro_sandbox: Annotated[SandboxSettings, Applies.AFTER_RESTART] = Field(
-        default_factory=SandboxSettings
+    nekro_sandbox: SandboxSettings = Field(
+        default_factory=SandboxSettings, json_schema_extra=AFTER_RESTART
     )
-    nekro_preview: Annotated[PreviewSettings, Applies.AFTER_RESTART] = Field(
-        default_factory=PreviewSettings
+    nekro_preview: PreviewSettings = Field(
+        default_factory=PreviewSettings, json_schema_extra=AFTER_RESTART
     )
-    nekro_web: Annotated[WebServerSettings, Applies.AFTER_RESTART] = Field(
-        default_factory=WebServerSettings
+    nekro_web: WebServerSettings = Field(
+        default_factory=WebServerSettings, json_schema_extra=AFTER_RESTART
     )
     nekro_agent: AgentSettings = Field(default_factory=AgentSettings)
     nekro_trigger: TriggerSettings = Field(default_factory=TriggerSettings)
-    nekro_store: Annotated[StoreSettings, Applies.AFTER_RESTART] = Field(
-        default_factory=StoreSettings
+    nekro_store: StoreSettings = Field(
+        default_factory=StoreSettings, json_schema_extra=AFTER_RESTART
     )
     nekro_delivery: DeliverySettings = Field(default_factory=DeliverySettings)
-    nekro_speech: Annotated[SpeechSettings, Applies.AFTER_RESTART] = Field(
-        default_factory=SpeechSettings
+    nekro_speech: SpeechSettings = Field(
+        default_factory=SpeechSettings, json_schema_extra=AFTER_RESTART
     )
     nekro_plugin: PluginSettings = Field(default_factory=PluginSettings)
     nekro_mcp: McpSettings = Field(default_factory=McpSettings)
@@ -110,13 +110,12 @@ class Settings(BaseSettings):
     """NoneBot's setting. These people are added to ``NEKRO_COMMAND__SUPER_USERS``."""
     command_start: tuple[str, ...] | None = None
     """NoneBot's setting: the prefixes of commands, unless ``NEKRO_COMMAND__PREFIXES`` is set."""
+    _sources: SettingsSources | None = PrivateAttr(default=None)
 
     @field_validator("superusers", mode="before")
     @classmethod
     def _ids_are_texts(cls, value: object) -> object:
         return [str(each) for each in value] if isinstance(value, list | set | tuple) else value
-
-    _sources: SettingsSources | None = PrivateAttr(default=None)
 
     @cached_property
     def commands(self) -> CommandSettings:

@@ -341,7 +341,7 @@ def _schemas(model: type[BaseModel]) -> dict[str, Mapping[str, Any]]:
         return {
             key: resolved(each)
             for key, each in schema.items()
-            if key not in ("title", "default", "description")
+            if key not in ("title", "default", "description", "applies")
         }
 
     return {name: resolved(schema) for name, schema in whole["properties"].items()}

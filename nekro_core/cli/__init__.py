@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chat.add_argument("--name", default="you", help="who is speaking")
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
+    _add_settings_commands(commands)
+    commands.add_parser("restart", help="restart the running bot, in the same process")
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
@@ -83,6 +85,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _add_settings_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    shown = commands.add_parser("get", help="show a setting, or all")
+    shown.add_argument("name", nargs="?", default="", help="as in settings.toml: agent.language")
+    changed = commands.add_parser("set", help="change settings, also of a running bot")
+    changed.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME VALUE",
+        help="several pairs are changed together; a name alone reads its value from stdin",
+    )
+    how = changed.add_mutually_exclusive_group()
+    how.add_argument("--unset", action="store_true", help="remove the names: the default applies")
+    how.add_argument(
+        "--from-env", action="store_true", help="move the names, or all, from .env to the file"
+    )
 
 
 def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:

@@ -1,10 +1,10 @@
 """The store's settings, under ``NEKRO_STORE__``."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from nekro_core.system.live_settings import Applies, LiveSettings
+from nekro_core.system.live_settings import AT_ONCE, LiveSettings
 
 
 class RetentionSettings(LiveSettings):
@@ -38,7 +38,7 @@ class StoreSettings(LiveSettings):
     copies: int = Field(default=3, ge=1, le=50)
     """Number of old SQLite files that are kept. Each migration keeps the file from before it."""
 
-    keep: Annotated[RetentionSettings, Applies.AT_ONCE] = Field(default_factory=RetentionSettings)
+    keep: RetentionSettings = Field(default_factory=RetentionSettings, json_schema_extra=AT_ONCE)
 
     queue: int = Field(default=20_000, ge=100)
     """Maximum number of queued writes. Further writes are refused, and adapters stop reading from

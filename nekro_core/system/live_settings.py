@@ -9,13 +9,14 @@ from enum import Enum
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 
 class Applies(Enum):
-    """When a change of a setting takes effect. A field of `LiveSettings` is marked with
-    ``Annotated[int, Applies.AFTER_RESTART]``; a mark on a section counts for all its fields that
-    have no mark."""
+    """When a change of a setting takes effect. A field is marked with
+    ``Field(json_schema_extra=AFTER_RESTART)``, so the mark is also in the JSON schema. The mark of
+    a section counts for all its fields that have no mark."""
 
     AT_ONCE = "at once"
     """At the next use of the setting. This is the default."""
@@ -23,9 +24,16 @@ class Applies(Enum):
     """At the next start of the bot, because something was made from the value."""
 
 
+AT_ONCE: JsonDict = {"applies": Applies.AT_ONCE.value}
+AFTER_RESTART: JsonDict = {"applies": Applies.AFTER_RESTART.value}
+
+
 def applies(field: FieldInfo, otherwise: Applies = Applies.AT_ONCE) -> Applies:
     """Return the mark of a field, or ``otherwise`` if the field has no mark."""
-    return next((each for each in field.metadata if isinstance(each, Applies)), otherwise)
+    extra = field.json_schema_extra
+    return (
+        Applies(extra["applies"]) if isinstance(extra, dict) and "applies" in extra else otherwise
+    )
 
 
 class LiveSettings(BaseModel):
@@ -36,7 +44,7 @@ class LiveSettings(BaseModel):
     def take_over(self, newer: Self, otherwise: Applies = Applies.AT_ONCE) -> None:
         """Take the values of another object of the same class.
 
-        Fields that are marked with `Applies.AFTER_RESTART` keep their values. ``otherwise`` is the
+        Fields that are marked with `AFTER_RESTART` keep their values. ``otherwise`` is the
         mark of the section, for fields without a mark.
         """
         values = self.__dict__  # the fields cannot be assigned, as long as the class is frozen

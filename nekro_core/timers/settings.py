@@ -1,10 +1,8 @@
 """The timers' settings, under ``NEKRO_TIMER__``."""
 
-from typing import Annotated
-
 from pydantic import Field
 
-from nekro_core.system.live_settings import Applies, LiveSettings
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 
 class TimerSettings(LiveSettings):
@@ -18,5 +16,5 @@ class TimerSettings(LiveSettings):
     each."""
     text_chars: int = Field(default=4000, ge=100)
     """Maximum number of characters of a timer's text."""
-    look_s: Annotated[float, Applies.AFTER_RESTART] = Field(default=1.0, gt=0, le=60)
+    look_s: float = Field(default=1.0, gt=0, le=60, json_schema_extra=AFTER_RESTART)
     """Seconds within which a change of the system clock is noticed if there are timers."""

@@ -1,13 +1,12 @@
 """The plugins' settings, under ``NEKRO_PLUGIN__``."""
 
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import Field
 
 from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.plugins.packages import PackageFolder
-from nekro_core.system.live_settings import Applies, LiveSettings
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 
 class PluginSettings(LiveSettings):
@@ -32,44 +31,44 @@ class PluginSettings(LiveSettings):
     look_s: float = Field(default=0.5, gt=0)
     """Interval of checks whether the operator switched a plugin on or off."""
 
-    tool_s: Annotated[float, Applies.AFTER_RESTART] = Field(default=120.0, gt=0)
+    tool_s: float = Field(default=120.0, gt=0, json_schema_extra=AFTER_RESTART)
     """Time limit for a call of a tool."""
 
     most_tools: int = Field(default=256, gt=0)
     """Maximum number of tools of one plugin, and maximum number of its other declarations."""
 
-    blocks_s: Annotated[float, Applies.AFTER_RESTART] = Field(default=0.7, gt=0)
+    blocks_s: float = Field(default=0.7, gt=0, json_schema_extra=AFTER_RESTART)
     """How long a plugin may block the event loop before the log names the plugin."""
 
-    breaks_s: Annotated[float, Applies.AFTER_RESTART] = Field(default=5.0, ge=0)
+    breaks_s: float = Field(default=5.0, ge=0, json_schema_extra=AFTER_RESTART)
     """How long a plugin may block the event loop before its code is interrupted; 0 never
     interrupts. C code is not interrupted."""
 
-    may_send_elsewhere: Annotated[frozenset[str], Applies.AFTER_RESTART] = frozenset()
+    may_send_elsewhere: frozenset[str] = Field(default=frozenset(), json_schema_extra=AFTER_RESTART)
     """Keys of plugins whose tools may write to other chats than the chat of the call."""
 
-    shared_bytes: Annotated[int, Applies.AFTER_RESTART] = Field(default=SHARED_BYTES, gt=0)
+    shared_bytes: int = Field(default=SHARED_BYTES, gt=0, json_schema_extra=AFTER_RESTART)
     """Maximum number of bytes in a chat's shared folder, where plugins work with files of the
     chat's box."""
 
-    strict_host_range: Annotated[bool, Applies.AFTER_RESTART] = False
+    strict_host_range: bool = Field(default=False, json_schema_extra=AFTER_RESTART)
     """Whether a plugin is refused if its manifest excludes the version of the host that it runs on.
     Otherwise this is a warning: most such plugins work."""
 
-    order: Annotated[tuple[str, ...], Applies.AFTER_RESTART] = ()
+    order: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
     """Keys of installed plugins. If several plugins use the same name, the first one listed gets
     it."""
 
-    package_index: Annotated[str, Applies.AFTER_RESTART] = ""
+    package_index: str = Field(default="", json_schema_extra=AFTER_RESTART)
     """URL of the package index for plugins' packages; empty uses pip's own configuration."""
 
-    build_packages: Annotated[bool, Applies.AFTER_RESTART] = False
+    build_packages: bool = Field(default=False, json_schema_extra=AFTER_RESTART)
     """Whether packages without a wheel are built, which runs their authors' code."""
 
-    packages_s: Annotated[float, Applies.AFTER_RESTART] = Field(default=600.0, gt=0)
+    packages_s: float = Field(default=600.0, gt=0, json_schema_extra=AFTER_RESTART)
     """Time limit for a run of pip."""
 
-    watch_files: Annotated[bool, Applies.AFTER_RESTART] = False
+    watch_files: bool = Field(default=False, json_schema_extra=AFTER_RESTART)
     """Whether an installed plugin is reloaded as soon as one of its files changes."""
 
     def shelf(self, data_dir: Path) -> PackageFolder:
