@@ -154,12 +154,8 @@ class SettingsSources:
                     raise self.fault(name, self.line(name, [key]), f"{key}: expected a table")
                 values |= {inner.lower(): each for inner, each in value.items()}
             elif f"{PREFIX}{key}" == DATA_DIR:
-                problem = (
-                    "expected in the environment or .env (NEKRO_DATA_DIR), because this file is"
-                )
-                raise self.fault(
-                    name, self.line(name, [key]), f"{key}: {problem} in the data folder"
-                )
+                problem = f"{key}: this file is in that folder; set NEKRO_DATA_DIR in .env instead"
+                raise self.fault(name, self.line(name, [key]), problem)
             elif f"{PREFIX}{key}" in model.model_fields:
                 values[f"{PREFIX}{key}"] = value
             elif key in model.model_fields and not key.startswith(PREFIX):
@@ -196,10 +192,11 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
     """Return the remedy for a name that is not known."""
     import difflib  # noqa: PLC0415 - only an error needs it
 
-    close = difflib.get_close_matches(name.lower(), known, 1, 0.7)
-    return (
-        f"did you mean {close[0]}?" if close else f"no such setting; there are {', '.join(known)}"
-    )
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1, 0.7)
+    if close:
+        return f"did you mean {by_lower[close[0]]}?"
+    return f"no such setting; there are {', '.join(known)}"
 
 
 def _top_names(model: type[BaseModel]) -> list[str]:
