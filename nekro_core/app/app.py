@@ -22,8 +22,10 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
+from nekro_core.app.operator_settings import RunningSettingsBook
 from nekro_core.app.running_settings import RunningSettings
 from nekro_core.app.settings import Settings
+from nekro_core.app.settings_editor import SettingsEditor
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
@@ -99,6 +101,7 @@ class App:
         model: ChatModel | None = None,
         report: Report = lambda _: None,
         preview: PreviewRegistry | None = None,
+        restart: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
@@ -106,8 +109,9 @@ class App:
 
         ``model`` replaces the model that the settings name. ``report`` is called with the progress
         of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
-        shown. Raises `DataFolderInUse`, `StoreError` and `SettingsError`. Then all objects that
-        were built are closed.
+        shown. ``restart`` begins a restart of the bot; without it, operators cannot restart it.
+        Raises `DataFolderInUse`, `StoreError` and `SettingsError`. Then all objects that were built
+        are closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -154,8 +158,12 @@ class App:
                 )
             )
             host.admission = runtime.admission
+            editor = SettingsEditor(settings.sources.folder) if settings.were_read else None
+            book = RunningSettingsBook(running, editor, restart)
             operations = await stack.enter_async_context(
-                open_operator(settings, message_io=message_io, extensions=extensions, wall=wall)
+                open_operator(
+                    settings, book=book, message_io=message_io, extensions=extensions, wall=wall
+                )
             )
 
             async def refresh() -> None:

@@ -18,6 +18,7 @@ from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.settings import SettingsArea, SettingsBook
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.system.background_tasks import background_tasks
 
@@ -26,11 +27,12 @@ from nekro_core.system.background_tasks import background_tasks
 async def open_operator(
     settings: Settings,
     *,
+    book: SettingsBook,
     message_io: MessageIO,
     extensions: Extensions,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -44,6 +46,7 @@ async def open_operator(
             timers=Timers(audit, message_io.timers, extensions.tasks),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
+            settings=SettingsArea(audit, book),
         )
         yield operator
 

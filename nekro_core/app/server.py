@@ -234,7 +234,13 @@ async def serve(
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
         makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
-        async with App.open(settings, configuration, report=report, preview=preview) as app:
+        async with App.open(
+            settings,
+            configuration,
+            report=report,
+            preview=preview,
+            restart=ending.restarter.restart,
+        ) as app:
             # Errors are stored and raised after this block. Here a task group would wrap them.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)

@@ -3,7 +3,6 @@
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from io import StringIO
@@ -36,27 +35,10 @@ from nekro_core.app.settings_file import (
 from nekro_core.app.settings_sources import FieldPath, SettingsError, toml_path
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.documents import Document, DocumentStore, FileDocuments
-from nekro_core.system.setting_info import SettingInfo, SettingLocked
+from nekro_core.system.setting_info import SettingChange, SettingInfo, SettingLocked
 
 _NEVER_MOVED = ("ENVIRONMENT", "NEKRO_DATA_DIR")
 """Variables that say which files are read, so no file can have them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingChange:
-    """What a change did to one setting.
-
-    Attributes:
-        name: The setting.
-        before: Its value in the file before; None if the file had none, and for a secret.
-        after: Its value in the file now; None if the file has none, and for a secret.
-        secret: Whether the values must not be shown. Such a change cannot be undone.
-    """
-
-    name: str
-    before: Any
-    after: Any
-    secret: bool
 
 
 class SettingsEditor:

@@ -85,6 +85,8 @@ def with_value(text: str, path: Path, value: Any, comment: str = "") -> str:
             return added
     table = document
     for name in path[:-1]:
+        if name not in table:
+            table[name] = tomlkit.inline_table()
         table = table[name]
     table[path[-1]] = _inline(value)
     return tomlkit.dumps(document)

@@ -10,10 +10,10 @@ from typing import Any
 from nekro_core.app.instance import find_running_instance
 from nekro_core.app.settings import Settings
 from nekro_core.app.settings_catalogue import find_setting
-from nekro_core.app.settings_editor import SettingChange, SettingsEditor
+from nekro_core.app.settings_editor import SettingsEditor
 from nekro_core.system.documents import DocumentError
 from nekro_core.system.live_settings import Applies
-from nekro_core.system.setting_info import SettingInfo, SettingLocked, SettingSource
+from nekro_core.system.setting_info import SettingChange, SettingInfo, SettingLocked, SettingSource
 
 _WIDTH = 100
 

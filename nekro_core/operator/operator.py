@@ -13,6 +13,7 @@ from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.roles import Actor
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.settings import SettingsArea
 from nekro_core.operator.undelivered import Undelivered
 
 Operation = BoundQuery[..., Any] | BoundAction[..., Any]
@@ -29,6 +30,7 @@ class Operator:
         timers: Timers of all chats, and tasks of plugins.
         health: Which parts of the bot work.
         about: The running version.
+        settings: The bot's settings.
     """
 
     jobs: Jobs
@@ -37,6 +39,7 @@ class Operator:
     timers: Timers
     health: Health
     about: About
+    settings: SettingsArea
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

@@ -61,6 +61,23 @@ class SettingInfo:
     restart_needed: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingChange:
+    """What a change did to one setting.
+
+    Attributes:
+        name: The setting.
+        before: Its value in the file before; None if the file had none, and for a secret.
+        after: Its value in the file now; None if the file has none, and for a secret.
+        secret: Whether the values must not be shown. Such a change cannot be undone.
+    """
+
+    name: str
+    before: Any
+    after: Any
+    secret: bool
+
+
 class SettingLocked(NekroError):
     """A setting cannot be changed, because the environment or a ``.env`` file gives its value. The
     text names the variable."""
