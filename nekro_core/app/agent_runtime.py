@@ -33,10 +33,10 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
-from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.documents import FileDocuments
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
 
@@ -72,7 +72,8 @@ class AgentRuntime:
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Build the runtime. When the block ends, all turns end."""
-        policy_file = PolicyFile(data / CONDUCT)
+        policy_file = PolicyFile(FileDocuments(data))
+        await policy_file.look()
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
             named_models = NamedModels(settings.nekro_models, staged=maibot.hooked)

@@ -37,7 +37,7 @@ _SHOWN_LINES = 12
 """Changed lines that the text of a `DocumentConflict` shows."""
 
 
-class DocumentError(NekroError):
+class DocumentError(NekroError, OSError):
     """A document cannot be read or written. The text says why."""
 
 
@@ -226,6 +226,8 @@ class FileDocuments:
                 if found is not None and name not in self._secret:
                     self._keep(found)
                 write_whole(self._folder / name, text.encode())
+        except DocumentError:
+            raise
         except OSError as error:
             raise DocumentError(f"{self._folder / name} cannot be written: {error}") from error
         return _hash(text)
