@@ -11,6 +11,8 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nekro_core.system.errors import NekroError
+
 SETTINGS = "settings.toml"
 SECRETS = "secrets.toml"
 PREFIX = "nekro_"
@@ -32,7 +34,7 @@ _PART = re.compile(r"""[A-Za-z0-9_-]+|"([^"]*)"|'([^']*)'""")
 Path = tuple[str, ...]
 
 
-class TomlFault(ValueError):
+class TomlFault(NekroError, ValueError):
     """A text is not TOML. ``line`` is the number of the wrong line, if it is known."""
 
     def __init__(self, problem: str, line: int | None) -> None:

@@ -4,6 +4,7 @@ The sources are, from the weakest: ``settings.toml`` and ``secrets.toml`` in the
 ``.env``, ``.env.{ENVIRONMENT}``, and the environment of the process.
 """
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from nekro_core.system.errors import NekroError
 from nekro_core.system.live_settings import LiveSettings
 
 DATA_DIR = f"{PREFIX}data_dir"
+_CONTAINERS = (tuple, list, set, frozenset, dict)
 FieldPath = tuple[str, ...]
 """The place of a value in `Settings`: ``("nekro_agent", "turn", "max_steps")``."""
 
@@ -98,9 +100,10 @@ class SettingsSources:
     def of_variables(self, model: type[BaseModel]) -> dict[str, Any]:
         """Return the values of ``.env`` and of the environment."""
         files = tuple(path for path, _ in self.dotenv)
-        return DotEnvSettingsSource(
+        values = DotEnvSettingsSource(
             model, env_file=files, env_file_encoding="utf-8", env_nested_delimiter="__"
         )()
+        return _with_lists(values, model)
 
     def variable(self, path: FieldPath) -> Variable | None:
         """Return the variable that gives the value at a path, or a part of it; None if no variable
@@ -202,6 +205,30 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 def _top_names(model: type[BaseModel]) -> list[str]:
     names = {each.removeprefix(PREFIX) for each in model.model_fields} - {"data_dir"}
     return sorted(names | {*FREE_TABLES})
+
+
+def _with_lists(
+    values: Mapping[str, Any], model: type[BaseModel], above: FieldPath = ()
+) -> dict[str, Any]:
+    """Read the lists and tables that are still texts. NoneBot reads none of a field with a
+    constraint, such as a least length. Raises `SettingsError`."""
+    found = dict(values)
+    for name, value in values.items():
+        field = model.model_fields.get(name)
+        if field is None:
+            continue
+        inner = _section(field.annotation)
+        if isinstance(inner, type) and isinstance(value, Mapping):
+            found[name] = _with_lists(value, inner, (*above, name))
+        elif isinstance(value, str) and get_origin(field.annotation) in _CONTAINERS:
+            try:
+                found[name] = json.loads(value)
+            except ValueError:
+                written = "__".join((*above, name)).upper()
+                raise SettingsError(
+                    f'{written}: not readable as JSON; a list is written ["one", "two"]'
+                ) from None
+    return found
 
 
 def _merged(

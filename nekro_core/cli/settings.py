@@ -12,6 +12,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.app.settings_catalogue import find_setting
 from nekro_core.app.settings_editor import SettingsEditor
 from nekro_core.system.documents import DocumentError
+from nekro_core.system.errors import NekroError
 from nekro_core.system.live_settings import Applies
 from nekro_core.system.setting_info import SettingChange, SettingInfo, SettingLocked, SettingSource
 
@@ -64,7 +65,7 @@ async def change(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Misused(Exception):
+class _Misused(NekroError):
     """The words of the command make no sense together."""
 
 
