@@ -168,7 +168,7 @@ class App:
 
             async def refresh() -> None:
                 message_io.timers.timezone = settings.nekro_agent.timezone
-                extensions.refresh_model_groups(settings, model)
+                extensions.follow_settings(settings, model)
                 runtime.services.policies.refresh()
 
             running.listen(refresh)

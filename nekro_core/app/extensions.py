@@ -57,6 +57,7 @@ class Extensions:
     maibot: MaiBotHost
     tasks: TaskRunner
     model_groups: ModelGroups
+    may_send_elsewhere: set[str]
 
     @classmethod
     @asynccontextmanager
@@ -90,12 +91,14 @@ class Extensions:
             await stack.enter_async_context(default_connection())
             tasks = TaskRunner(RunningTaskRecords(store.waiting, wall=wall))
             model_groups = _model_groups(settings, model)
+            may_send_elsewhere = {*settings.nekro_plugin.may_send_elsewhere}
             services = await stack.enter_async_context(
                 _open_services(
                     settings,
                     data,
                     tasks=tasks,
                     model_groups=model_groups,
+                    may_send_elsewhere=may_send_elsewhere,
                     message_io=message_io,
                     boxes=boxes,
                     model=model,
@@ -164,10 +167,13 @@ class Extensions:
                 maibot=maibot,
                 tasks=tasks,
                 model_groups=model_groups,
+                may_send_elsewhere=may_send_elsewhere,
             )
 
-    def refresh_model_groups(self, settings: Settings, model: ChatModel) -> None:
-        """Make the model groups of nekro-agent's plugins again, because the settings changed."""
+    def follow_settings(self, settings: Settings, model: ChatModel) -> None:
+        """Make what plugins see of the settings again, because the settings changed."""
+        self.may_send_elsewhere.clear()
+        self.may_send_elsewhere.update(settings.nekro_plugin.may_send_elsewhere)
         groups = _model_groups(settings, model)
         self.model_groups.clear()
         self.model_groups.update(groups)
@@ -185,6 +191,7 @@ async def _open_services(
     vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
     model_groups: ModelGroups,
+    may_send_elsewhere: set[str],
     wall: Callable[[], float],
 ) -> AsyncIterator[Services]:
     store, bounds = message_io.store, settings.nekro_plugin
@@ -206,7 +213,7 @@ async def _open_services(
             data_dir=data,
             adapter_of=store.accounts.adapter_of,
             chat_name=store.chats.name,
-            may_send_elsewhere=bounds.may_send_elsewhere,
+            may_send_elsewhere=may_send_elsewhere,
             shared_bytes=bounds.shared_bytes,
             editor=message_io.outbox,
             pictures=message_io.converter,

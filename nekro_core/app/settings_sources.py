@@ -92,10 +92,14 @@ class SettingsSources:
     def values(self, model: type[BaseModel]) -> dict[str, Any]:
         """Return the values of all sources for the class of the settings. Raises `SettingsError`,
         and NoneBot's error for a value that is not JSON."""
-        below: dict[str, Any] = {}
+        return _merged(self.of_files(model), self.of_variables(model), model)
+
+    def of_files(self, model: type[BaseModel]) -> dict[str, Any]:
+        """Return the values of the two files in the data folder. Raises `SettingsError`."""
+        values: dict[str, Any] = {}
         for name in (SETTINGS, SECRETS):
-            below = _merged(below, self._of_file(name, model), model)
-        return _merged(below, self.of_variables(model), model)
+            values = _merged(values, self._of_file(name, model), model)
+        return values
 
     def of_variables(self, model: type[BaseModel]) -> dict[str, Any]:
         """Return the values of ``.env`` and of the environment."""

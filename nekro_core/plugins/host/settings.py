@@ -44,7 +44,7 @@ class PluginSettings(LiveSettings):
     """How long a plugin may block the event loop before its code is interrupted; 0 never
     interrupts. C code is not interrupted."""
 
-    may_send_elsewhere: frozenset[str] = Field(default=frozenset(), json_schema_extra=AFTER_RESTART)
+    may_send_elsewhere: frozenset[str] = frozenset()
     """Keys of plugins whose tools may write to other chats than the chat of the call."""
 
     shared_bytes: int = Field(default=SHARED_BYTES, gt=0, json_schema_extra=AFTER_RESTART)
