@@ -1,7 +1,7 @@
 """Reads the overrides from the document ``conduct.toml`` whenever it changes, and writes the
 changes that commands and pages make."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import anyio
@@ -135,6 +135,16 @@ class PolicyFile:
             return True
 
         return await self._edit(change)
+
+    async def forget_earlier(self, words: Collection[str]) -> int:
+        """Delete all earlier texts of the document if one of them contains one of the words, for
+        example the id of a person. Returns how many were deleted. Raises `DocumentError`."""
+        if self._documents is None:
+            return 0
+        earlier = (await self._documents.revisions(FILE_NAME))[1:]
+        if not any(word in one.text for one in earlier for word in words):
+            return 0
+        return await self._documents.forget_earlier(FILE_NAME)
 
     async def _edit(self, change: Callable[[Any], bool]) -> bool:
         """Change the document, unless ``change`` returns False. If somebody else writes at the same

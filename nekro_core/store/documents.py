@@ -99,6 +99,21 @@ class DatabaseDocuments:
             raise DocumentError(f"{name} cannot be read: {error}") from error
         return [_document(row) for row in rows]
 
+    async def forget_earlier(self, name: str) -> int:
+        """See `DocumentStore.forget_earlier`."""
+        check_name(name)
+        try:
+            ((*deleted,),) = await self._database.write(
+                SqlStatement(
+                    "DELETE FROM documents WHERE name = ? AND number < "
+                    "(SELECT MAX(number) FROM documents WHERE name = ?) RETURNING number",
+                    (name, name),
+                )
+            )
+        except StoreError as error:
+            raise DocumentError(f"{name} cannot be written: {error}") from error
+        return len(deleted)
+
     async def _conflict(self, name: str, expected: str | None) -> DocumentConflict:
         found = await self.revisions(name)
         before = next((one for one in found if one.revision == expected), None)

@@ -107,6 +107,10 @@ class DocumentStore(Protocol):
         """Return the newest revisions, the current one first. At most `KEPT` are stored. A secret
         document has no earlier revisions."""
 
+    async def forget_earlier(self, name: str) -> int:
+        """Delete all revisions but the current one, for example because they name a person who was
+        erased. Returns how many were deleted."""
+
 
 def check_name(name: str) -> str:
     """Return the name of a document. Raises `DocumentError` if it is not valid."""
@@ -186,6 +190,10 @@ class FileDocuments:
         """See `DocumentStore.revisions`."""
         return await anyio.to_thread.run_sync(self._revisions, check_name(name), limit)
 
+    async def forget_earlier(self, name: str) -> int:
+        """See `DocumentStore.forget_earlier`."""
+        return await anyio.to_thread.run_sync(self._forget_earlier, check_name(name))
+
     def read_now(self, name: str) -> Document | None:
         """The same as `read`, for callers before the event loop runs. It blocks."""
         path = self._folder / name
@@ -253,6 +261,19 @@ class FileDocuments:
             if not path.name.startswith("."):
                 text, saved = path.read_bytes().decode(), int(path.name) / 1e6
                 yield Document(name=name, text=text, revision=_hash(text), saved=saved)
+
+    def _forget_earlier(self, name: str) -> int:
+        folder = self._folder / _REVISIONS / name
+        try:
+            with self._locked():
+                kept = [*folder.iterdir()] if folder.is_dir() else []
+                for path in kept:
+                    path.unlink()
+        except DocumentError:
+            raise
+        except OSError as error:
+            raise DocumentError(f"{folder} cannot be emptied: {error}") from error
+        return len(kept)
 
     def _keep(self, document: Document) -> None:
         folder = self._folder / _REVISIONS / document.name

@@ -153,6 +153,19 @@ async def test_an_earlier_text_of_the_overrides_is_kept(tmp_path: Path) -> None:
     assert file.of(GROUP).persona == "cat"
 
 
+async def test_earlier_texts_that_name_an_erased_person_are_deleted(tmp_path: Path) -> None:
+    documents = FileDocuments(tmp_path)
+    file = PolicyFile(documents)
+    await file.put(("people", "fake:10001"), "quota", {"turns": 3})
+    await file.put(("bot",), "persona", "cat")
+    await file.forget(("people", "fake:10001"))
+    assert await file.forget_earlier(["fake:10002"]) == 0
+    assert await file.forget_earlier(["fake:10001"]) == 2
+    kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in kept if "10001" in text]
+    assert file.of(GROUP).persona == "cat"
+
+
 limits = st.none() | st.integers(0, 9)
 quotas = st.builds(Quota, turns=limits, tokens=limits, money=limits)
 conducts = st.builds(

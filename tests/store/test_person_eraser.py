@@ -46,6 +46,7 @@ WHAT_BECOMES = {
     "model_uses": "nobody's, the cost stays",
     "waiting": "theirs deleted, the id blacked out elsewhere",
     "audit_log": "the id blacked out",
+    "documents": "their overrides are removed, earlier texts deleted: nekro_core.app.erasure",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in

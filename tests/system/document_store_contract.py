@@ -96,6 +96,19 @@ async def check_earlier_revisions_are_kept(documents: DocumentStore) -> None:
     assert current.text == kept[3].text
 
 
+async def check_earlier_revisions_are_forgotten(documents: DocumentStore) -> None:
+    assert await documents.forget_earlier("conduct.toml") == 0
+    revision = None
+    for number in range(3):
+        revision = await documents.write("conduct.toml", f"n = {number}\n", expected=revision)
+    await documents.write("settings.toml", "a = 1\n", expected=None)
+    assert await documents.forget_earlier("conduct.toml") == 2
+    (kept,) = await documents.revisions("conduct.toml")
+    assert (kept.text, kept.revision) == ("n = 2\n", revision)
+    assert await documents.write("conduct.toml", "n = 3\n", expected=revision) != revision
+    assert await documents.read("settings.toml") is not None
+
+
 async def check_secret_texts_are_not_kept(documents: DocumentStore) -> None:
     """``documents`` was made with ``secret={"secrets.toml"}``."""
     first = await documents.write("secrets.toml", "key = 'sk-old'\n", expected=None)
@@ -124,6 +137,7 @@ CHECKS = [
     check_later_writer_is_told,
     check_one_of_many_writers_wins,
     check_earlier_revisions_are_kept,
+    check_earlier_revisions_are_forgotten,
     check_secret_texts_are_not_kept,
     check_bad_names_and_texts_are_refused,
 ]
