@@ -17,8 +17,8 @@ from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
-from nekro_core.operator.timers import Timers
 from nekro_core.operator.settings import SettingsArea, SettingsBook
+from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.system.background_tasks import background_tasks
 
@@ -32,7 +32,8 @@ async def open_operator(
     extensions: Extensions,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions
+    that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:

@@ -12,8 +12,8 @@ from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.roles import Actor
-from nekro_core.operator.timers import Timers
 from nekro_core.operator.settings import SettingsArea
+from nekro_core.operator.timers import Timers
 from nekro_core.operator.undelivered import Undelivered
 
 Operation = BoundQuery[..., Any] | BoundAction[..., Any]
