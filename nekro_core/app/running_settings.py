@@ -68,7 +68,7 @@ class RunningSettings:
 
     async def _take(self) -> bool:
         try:
-            newer = await anyio.to_thread.run_sync(Settings.load, self._folder)
+            newer = await anyio.to_thread.run_sync(_load, self._folder)
         except SettingsError as error:
             self._complain(str(error))
             return False
@@ -104,3 +104,9 @@ class RunningSettings:
                 setattr(self.settings, name, theirs)
         self.settings.commands.take_over(newer.commands)
         self.settings.come_from(newer)
+
+
+def _load(folder: Path) -> Settings:
+    settings = Settings.load(folder)
+    _ = settings.commands  # This reads the adapters' manifests, so do it in this thread.
+    return settings

@@ -37,6 +37,9 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.documents import Document, DocumentStore, FileDocuments
 from nekro_core.system.setting_info import SettingChange, SettingInfo, SettingLocked
 
+ENV_COPIES = "env_copies"
+"""The folder in the data folder with the ``.env`` files from before lines were moved. They contain
+secrets."""
 _NEVER_MOVED = ("ENVIRONMENT", "NEKRO_DATA_DIR")
 """Variables that say which files are read, so no file can have them."""
 
@@ -88,7 +91,7 @@ class SettingsEditor:
     async def move_from_env(self, names: Sequence[str]) -> list[SettingChange]:
         """Move settings from the ``.env`` files into the files of the data folder. Each line of
         ``.env`` becomes a comment that names the new place. A copy of the ``.env`` file is kept in
-        ``copies`` of the data folder.
+        the folder `ENV_COPIES` of the data folder.
 
         Args:
             names: The settings; empty for all in the ``.env`` files.
@@ -174,7 +177,7 @@ class SettingsEditor:
                 continue
             text = path.read_text("utf-8")
             now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-            write_whole(sources.data / "copies" / f"{path.name}.{now}", text.encode())
+            write_whole(sources.data / ENV_COPIES / f"{path.name}.{now}", text.encode())
             lines = []
             for binding in parse_stream(StringIO(text)):
                 if binding.key is not None and binding.key.upper() in moved:

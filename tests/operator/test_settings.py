@@ -145,7 +145,7 @@ async def test_what_dotenv_gives_is_locked_until_it_is_moved(desk: Desk) -> None
         f"# ONEBOT_ACCESS_TOKEN is adapters.onebot_access_token in {data}/secrets.toml now\n"
     )
     assert await desk.value("trigger.debounce_s") == 0.5
-    (copy,) = (data / "copies").iterdir()
+    (copy,) = (data / "env_copies").iterdir()
     assert "ONEBOT_ACCESS_TOKEN=secret-1" in copy.read_text()
     assert copy.stat().st_mode & 0o077 == 0
     await desk.set(trigger__debounce_s=2)
