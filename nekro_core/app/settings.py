@@ -69,7 +69,9 @@ class Settings(BaseSettings):
     host: IPvAnyAddress = Field(
         default="127.0.0.1", validate_default=True, json_schema_extra=AFTER_RESTART
     )
+    """The address on which the web server listens. ``0.0.0.0`` means all of the machine."""
     port: int = Field(default=8080, ge=0, le=65535, json_schema_extra=AFTER_RESTART)
+    """The port of the web server. With 0, the kernel chooses a free one."""
     nekro_data_dir: Path = Field(default=Path("data"), json_schema_extra=AFTER_RESTART)
     """The folder for all files that a running bot writes."""
     nekro_database_url: str = Field(default="", json_schema_extra=AFTER_RESTART)

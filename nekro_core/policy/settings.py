@@ -36,9 +36,11 @@ class TriggerSettings(LiveSettings):
     to the turn. A sender that reaches the limit gets answers again after ``rest_s`` of silence. 0
     means no limit."""
     burst_s: float = Field(default=120.0, gt=0)
+    """The seconds in which ``burst_turns`` are counted."""
     hour_turns: int = Field(default=300, ge=0)
     """Maximum number of such turns within an hour, for slow loops. 0 means no limit."""
     rest_s: float = Field(default=60.0, gt=0)
+    """Seconds of silence after which a sender that reached a limit gets answers again."""
 
 
 class TurnSettings(LiveSettings):

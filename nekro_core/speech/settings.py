@@ -17,10 +17,13 @@ class TranscriberSettings(LiveSettings):
     base_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
     """Address of the API, most often ending in ``/v1``."""
     api_key: SecretStr = SecretStr("")
+    """The key of the API. It may be empty if the endpoint needs none."""
     model: str = "whisper-1"
+    """The engine's name of the model."""
     language: str = ""
     """ISO 639-1 code of the language that people speak; empty lets the engine recognize it."""
     timeout_s: float = Field(default=60.0, gt=0)
+    """Time limit of a request, in seconds."""
     wait_s: float = Field(default=10.0, ge=0)
     """Seconds that a turn waits for the transcripts of the voices that it will answer."""
     longest_s: float = Field(default=300.0, gt=0, le=480)
@@ -43,8 +46,11 @@ class SpeechSettings(LiveSettings):
     base_url: str = ""
     """For ``http``: address of the API, most often ending in ``/v1``."""
     api_key: SecretStr = SecretStr("")
+    """The key of the API. It may be empty if the endpoint needs none."""
     model: str = "tts-1"
+    """The engine's name of the model."""
     timeout_s: float = 60.0
+    """Time limit of a request, in seconds."""
     transcriber: TranscriberSettings = Field(default_factory=TranscriberSettings)
 
     @model_validator(mode="after")

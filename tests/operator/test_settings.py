@@ -198,6 +198,13 @@ async def test_settings_are_found_by_table_text_and_name(desk: Desk) -> None:
         await desk.area.one(VIEWER, setting="agent.nothing")
 
 
+async def test_every_setting_says_what_it_does(desk: Desk) -> None:
+    infos = await desk.area.listed(VIEWER)
+    assert len(infos) > 150
+    foreign = ("adapters.", "nonebot.")
+    assert [i.name for i in infos if not i.description and not i.name.startswith(foreign)] == []
+
+
 async def test_a_bot_inside_another_program_cannot_restart_it(desk: Desk) -> None:
     book = RunningSettingsBook(desk.running, SettingsEditor(desk.folder))
     with pytest.raises(RestartUnavailable):
