@@ -162,8 +162,8 @@ class SettingsArea(Area):
         *,
         names: list[SettingName] | None = None,
     ) -> Change[list[SettingInfo]]:
-        """Move settings from ``.env`` into ``data/settings.toml``, so that they can be changed here.
-        A copy of ``.env`` is kept in the folder ``env_copies`` of the data folder.
+        """Move settings from ``.env`` into ``data/settings.toml``, so that they can be changed
+        here. A copy of ``.env`` is kept in the folder ``env_copies`` of the data folder.
 
         Args:
             names: The settings; none for all that ``.env`` has.
