@@ -64,8 +64,7 @@ class BackupService:
         """Open the service. While the block is open, it makes backups by the schedule."""
         service = cls(source, settings, wall)
         async with background_tasks() as tasks:
-            if settings.every_hours:
-                tasks.start_soon(service._keep_schedule, name="backups")
+            tasks.start_soon(service._keep_schedule, name="backups")
             yield service
 
     @property
@@ -161,10 +160,12 @@ class BackupService:
         return await anyio.to_thread.run_sync(cancel_prepared, self._source.data)
 
     async def _keep_schedule(self) -> None:
-        every_s = self._settings.every_hours * 3600.0
         tried = 0.0
         while True:
             await anyio.sleep(_LOOK_S)
+            every_s = self._settings.every_hours * 3600.0
+            if not every_s:
+                continue
             try:
                 newest = max((each.made for each in await self.list()), default=0.0)
                 if self._wall() - max(newest, tried) < every_s or self._work is not None:

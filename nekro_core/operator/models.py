@@ -13,7 +13,7 @@ from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem, OperatorError
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 
 DEFAULT = "default"
@@ -41,10 +41,6 @@ class ModelSettingsBook(Protocol):
     async def set(self, values: Mapping[str, Any]) -> object:
         """Change settings together, by names such as ``llm.base_url`` and
         ``models.fast.base_url``. None removes a setting."""
-
-
-class ModelsNotWritable(OperatorError):
-    """The settings of this bot cannot be written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +72,7 @@ class Models(Area):
     Args:
         audit: The audit log.
         models: The models in force.
-        book: Writes the settings; None if they cannot be written.
+        book: Writes the settings.
     """
 
     name = "models"
@@ -85,7 +81,7 @@ class Models(Area):
         self,
         audit: AuditLog,
         models: ModelsInForce,
-        book: ModelSettingsBook | None,
+        book: ModelSettingsBook,
     ) -> None:
         super().__init__(audit)
         self._models = models
@@ -169,7 +165,7 @@ class Models(Area):
                 removes one.
             api_key: The key; without it the saved one stays. An empty one removes it.
         """
-        book, old = writable(self._book), self._saved(group)
+        old = self._saved(group)
         settings = self._merged(group if old is not None else None, fields, api_key)
         if not settings.configured:
             raise InvalidParameters({"fields.base_url": "name the address of the model's API"})
@@ -178,7 +174,7 @@ class Models(Area):
         values: dict[str, Any] = {f"{prefix}{name}": value for name, value in fields.items()}
         if api_key is not None:
             values[f"{prefix}api_key"] = api_key.get_secret_value() or None
-        await book.set(values)
+        await self._book.set(values)
         undo: UndoCall | None = UndoCall(action="models.remove", parameters={"group": group})
         if old is not None and old.configured:
             back = {name: before.get(name) for name in fields}
@@ -201,11 +197,11 @@ class Models(Area):
         Args:
             group: The name of the group; ``default`` for the default model.
         """
-        book, old = writable(self._book), self._saved(group)
+        old = self._saved(group)
         if old is None or not old.model_fields_set:
             raise NoSuchItem(f"there is no model {group!r} in the settings")
         prefix = _prefix(group)
-        await book.set({f"{prefix}{name}": None for name in sorted(old.model_fields_set)})
+        await self._book.set({f"{prefix}{name}": None for name in sorted(old.model_fields_set)})
         undo = None
         if not old.api_key.get_secret_value():
             undo = UndoCall(action="models.put", parameters={"group": group, "fields": _shown(old)})
@@ -245,16 +241,6 @@ class Models(Area):
                     for fault in error.errors(include_input=False, include_url=False)
                 }
             ) from None
-
-
-def writable(book: ModelSettingsBook | None) -> ModelSettingsBook:
-    """Return the book. Raises `ModelsNotWritable` if there is none."""
-    if book is None:
-        raise ModelsNotWritable(
-            "the settings of this bot are not written here: change NEKRO_LLM__*, "
-            "NEKRO_MODELS__* and NEKRO_EMBEDDED__* where the bot is started"
-        )
-    return book
 
 
 def _prefix(group: str) -> str:
