@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nekro_core.agent.replay.replay import TurnReplayer
+from nekro_core.agent.shown.viewer import PromptViewer
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
@@ -40,6 +42,7 @@ from nekro_core.operator.roles import Actor
 from nekro_core.operator.settings import SettingsArea, SettingsBook
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.policy.ban_list import BanList
 from nekro_core.system.background_tasks import background_tasks
@@ -83,6 +86,13 @@ async def open_operator(
                 outbox=message_io.outbox,
             ),
             statistics=Statistics(audit, message_io.store),
+            turns=Turns(
+                audit,
+                message_io.store,
+                PromptViewer(message_io.store, runtime.services.pictures),
+                TurnReplayer(runtime.services),
+                runtime.services.policies.model_named,
+            ),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
             models=Models(audit, runtime.models, book),

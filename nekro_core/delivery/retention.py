@@ -80,6 +80,7 @@ class RetentionLoop:
         now, keep, old = await self._now(), self._settings, self._store.retention
         await self._all_of(old.messages, now, keep.messages_days)
         await self._all_of(old.turns, now, keep.turns_days)
+        await self._all_of(old.prompt_parts, now, keep.turns_days)
         await self._all_of(old.loose_runs, now, keep.turns_days)
         await self._all_of(old.deliveries, now, keep.turns_days)
         await self._all_of(old.uses, now, keep.uses_days)

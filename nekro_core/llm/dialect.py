@@ -1,6 +1,7 @@
 """Encodes a request for an OpenAI-compatible endpoint, with the optional fields that it accepts."""
 
 import base64
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -66,6 +67,11 @@ def encode_request(
     if request.grammar and profile.grammar:
         fields["grammar"] = request.grammar
     return fields
+
+
+def body_text(body: Mapping[str, Any]) -> str:
+    """Return the body as it is sent. (httpx encodes JSON in this way.)"""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, Any]:

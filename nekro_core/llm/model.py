@@ -12,7 +12,7 @@ Errors (``retryable`` says whether the same request may succeed later)::
         └── ReplyBroken        the reply stopped in the middle; its beginning was yielded
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -135,6 +135,11 @@ class PromptMessage:
         return cls(role, (TextPart(text),))
 
 
+def message_text(message: PromptMessage) -> str:
+    """Return the texts of a message, one below the other."""
+    return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """One request.
@@ -157,6 +162,11 @@ class ChatRequest:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Provider-specific fields for only this request. They override all other fields except
     ``grammar``."""
+    on_sent: Callable[["ChatRequest", Mapping[str, Any]], None] | None = field(
+        default=None, compare=False, repr=False
+    )
+    """Called with the request and its JSON body each time before it is sent; a retry sends it
+    again. It must not change the body and must not raise."""
 
 
 @dataclass(frozen=True, slots=True)

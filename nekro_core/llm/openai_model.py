@@ -170,7 +170,7 @@ class OpenAIChatModel:
     ) -> AsyncGenerator[Delta, None]:
         attempt = RequestAttempt(request)
         thoughts = ThoughtFilter()
-        fields = encode_request(request, self._profile, dialect, self._settings.extra_body)
+        fields = self._encode(request, dialect)
         async with aclosing(endpoint.events(fields, attempt, deadline)) as events:
             try:
                 async for event in events:
@@ -205,6 +205,13 @@ class OpenAIChatModel:
             if attempt.done:
                 async for _ in events:
                     pass  # when the body is read to its end, the connection can be used again
+
+    def _encode(self, request: ChatRequest, dialect: Dialect) -> dict[str, Any]:
+        """Return the JSON body of a request that is about to be sent, and report it."""
+        fields = encode_request(request, self._profile, dialect, self._settings.extra_body)
+        if request.on_sent is not None:
+            request.on_sent(request, fields)
+        return fields
 
     def _take(self, event: Event, attempt: RequestAttempt, thoughts: ThoughtFilter) -> str:
         """Store an event in ``attempt``. Return the reply's text in the event, or an empty text."""

@@ -15,6 +15,7 @@ from typing import Literal
 
 import anyio
 
+from nekro_core.llm.dialect import Dialect, encode_request
 from nekro_core.llm.modalities import drop_unsupported_parts
 from nekro_core.llm.model import (
     ChatRequest,
@@ -90,6 +91,8 @@ class ScriptedModel:
         self.requests.append(
             replace(request, messages=messages, grammar=grammar, functions=functions)
         )
+        if request.on_sent is not None:
+            request.on_sent(request, encode_request(request, self._profile, Dialect(), {}))
         deltas = self._deltas(request)
         self.open_streams += 1
         try:

@@ -13,7 +13,7 @@ _OTHER = re.compile(r"[^\x00-\x7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\
 
 _PER_MESSAGE = 4
 """Tokens that chat templates add to each message."""
-_PER_IMAGE = 800
+IMAGE_TOKENS = 800
 """Tokens of a picture: large providers count about this number for 1024 x 1024 pixels."""
 _AUDIO_BYTES_PER_TOKEN = 3_200
 """Bytes of sound for one token: a tenth of a second of 16 kHz PCM, because providers count about
@@ -49,7 +49,7 @@ def estimate_prompt(request: ChatRequest) -> int:
                 case TextPart(text):
                     total += estimate_tokens(text)
                 case ImagePart():
-                    total += _PER_IMAGE
+                    total += IMAGE_TOKENS
                 case AudioPart(data):
                     total += len(data) // _AUDIO_BYTES_PER_TOKEN + 1
     return total

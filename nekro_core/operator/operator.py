@@ -28,6 +28,7 @@ from nekro_core.operator.roles import Actor
 from nekro_core.operator.settings import SettingsArea
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 
 Operation = BoundQuery[..., Any] | BoundAction[..., Any]
@@ -43,6 +44,7 @@ class Operator:
         people: The people who may open the console.
         chats: The chats of all platforms.
         statistics: What the bot did and what it cost.
+        turns: The turns of all chats.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
         models: Language models.
@@ -66,6 +68,7 @@ class Operator:
     people: People
     chats: Chats
     statistics: Statistics
+    turns: Turns
     undelivered: Undelivered
     timers: Timers
     models: Models

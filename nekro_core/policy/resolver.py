@@ -80,6 +80,11 @@ class PolicyResolver:
             cached = self._cached[chat_key] = overrides, self._resolve(chat_key, overrides)
         return cached[1]
 
+    def model_named(self, name: str) -> ChatModel | None:
+        """Return the model of a group, or the bot's model for ``default``; None if there is no such
+        group for chats."""
+        return self._model if name == _DEFAULT else self._models(name)
+
     def person_quota(self, chat_key: ChatKey, user_id: str) -> Quota:
         """Return the quota of a person in a chat."""
         instance = chat_key.instance

@@ -181,6 +181,16 @@ class StopReason(StrEnum):
     """The process ended by itself, by a signal or ``os._exit``; ``RunResult.error`` says which."""
 
 
+@dataclass(frozen=True, slots=True)
+class StatementTime:
+    """When the source that begins at ``line`` was sent to the run, and when it had been executed,
+    in seconds since the run started. ``ended`` is None if it was not executed to its end."""
+
+    line: int
+    sent: float
+    ended: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """The outcome of a run.
@@ -204,6 +214,8 @@ class RunResult:
     seconds: float = 0.0
     globals_kept: bool = False
     """Whether the next run that keeps globals continues with the globals of this run."""
+    timeline: tuple[StatementTime, ...] = field(default=(), compare=False)
+    """The times of the first 200 pieces of source."""
 
 
 class Run(Protocol):

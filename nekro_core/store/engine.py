@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
-Value = str | int | float | bool | None
+Value = str | int | float | bool | bytes | None
 Bound = tuple[str, tuple[Value, ...]]
 """An SQL text with ``?`` for each value, and the values."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
 from nekro_core.chat import (
@@ -47,6 +47,9 @@ _SEQUENCE = "messages_seq_seq"
 _CLAIM = 1000
 """The sequence is set this many numbers ahead. After a restart the numbers that were not used are
 skipped."""
+
+_NUMBERED = 500
+"""Maximum number of records that one query reads by their numbers."""
 
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
@@ -106,6 +109,10 @@ class MessageRepository:
             )
             self._newest[key] = (rows[0]["newest"] or 0) if rows else 0
         return self._newest
+
+    def skip_to(self, seq: int) -> None:
+        """Use only numbers above this one from now on."""
+        self._last_seq = max(self._last_seq, seq)
 
     def reserve(self) -> int:
         """Return the next sequence number. No number is returned twice, even if it is never
@@ -216,6 +223,34 @@ class MessageRepository:
         rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)
         return record_of(rows[0]) if rows else None
 
+    async def numbered(self, seqs: Collection[int]) -> list[Record]:
+        """Get the records with these numbers, oldest first. Those that are not stored are left
+        out."""
+        found: list[Record] = []
+        wanted = sorted(set(seqs))
+        for at in range(0, len(wanted), _NUMBERED):
+            some = wanted[at : at + _NUMBERED]
+            rows = await self._database.read(
+                f"{SELECT} WHERE seq IN ({', '.join('?' * len(some))}) ORDER BY seq", *some
+            )
+            found += map(record_of, rows)
+        return found
+
+    async def versions(self, seqs: Collection[int]) -> dict[int, list[Segments]]:
+        """Get the earlier segments of edited messages, by the messages' numbers."""
+        found: dict[int, list[Segments]] = {}
+        wanted = sorted(set(seqs))
+        for at in range(0, len(wanted), _NUMBERED):
+            some = wanted[at : at + _NUMBERED]
+            rows = await self._database.read(
+                "SELECT seq, segments FROM message_versions "
+                f"WHERE seq IN ({', '.join('?' * len(some))})",
+                *some,
+            )
+            for row in rows:
+                found.setdefault(row["seq"], []).append(decode_segments(row["segments"]))
+        return found
+
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """Get the record with this message id of the platform."""
         rows = await self._database.read(
@@ -260,20 +295,23 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
-        """Replace the segments of a message of the bot. Returns the changed record; None if the
-        message is not known, is not the bot's, or was recalled."""
-        ((*rows,),) = await self._database.write(
+        """Replace the segments of a message of the bot. The earlier ones are kept for the prompts
+        that have shown them. Returns the changed record; None if the message is not known, is not
+        the bot's, or was recalled."""
+        known = (
+            "instance = ? AND unique_id = ? AND chat_key = ? AND author = 'bot' AND recalled = ?"
+        )
+        values = (chat_key.instance, unique_id_of(message_id), str(chat_key), False)
+        _, (*rows,) = await self._database.write(
             SqlStatement(
-                "UPDATE messages SET segments = ? WHERE instance = ? AND unique_id = ? AND "
-                "chat_key = ? AND author = 'bot' AND recalled = ? "
+                "INSERT INTO message_versions (seq, segments) "
+                f"SELECT seq, segments FROM messages WHERE {known}",
+                values,
+            ),
+            SqlStatement(
+                f"UPDATE messages SET segments = ? WHERE {known} "
                 f"RETURNING {', '.join(INSERT.columns)}",
-                (
-                    encode_segments(segments),
-                    chat_key.instance,
-                    unique_id_of(message_id),
-                    str(chat_key),
-                    False,
-                ),
+                (encode_segments(segments), *values),
             ),
             committed=lambda _: self.changed(chat_key),
         )

@@ -109,10 +109,24 @@ class MessageTable(Model):
         )
 
 
+class MessageVersionTable(Model):
+    """The segments that a message of the bot had before it was edited, since a prompt may have
+    shown them."""
+
+    id = fields.BigIntField(primary_key=True)
+    seq = fields.BigIntField(db_index=True)
+    segments = fields.TextField()
+
+    class Meta:
+        table_description = "What a message of the bot was before it was edited."
+        table = "message_versions"
+
+
 class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
     lets a chat have one running turn and any number of ended ones. ``counted`` says whether it is
-    in the statistics."""
+    in the statistics. ``failed`` says whether a run or a request failed, or the turn ended with a
+    fault. ``times`` is JSON, see `nekro_core.store.turn_trace`."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
@@ -125,12 +139,18 @@ class TurnTable(Model):
     started = fields.FloatField()
     ended = fields.FloatField()
     counted = fields.BooleanField(default=False, db_default=False)
+    model = fields.TextField(default="", db_default="")
+    failed = fields.BooleanField(default=False, db_default=False)
+    times = fields.TextField(default="", db_default="")
 
     class Meta:
         table = "turns"
         indexes = (
             Index(fields=("chat_key", "id"), name="turns_chat_id"),
             Index(fields=("counted", "id"), name="turns_counted"),
+            Index(fields=("user_id", "id"), name="turns_user_id"),
+            Index(fields=("model", "id"), name="turns_model_id"),
+            Index(fields=("failed", "id"), name="turns_failed_id"),
         )
 
 
@@ -157,6 +177,46 @@ class StepTable(Model):
         table = "steps"
         unique_together = (("turn_id", "position"),)
         indexes = (Index(fields=("started",), name="steps_started"),)
+
+
+class PromptTable(Model):
+    """What the model was shown in one step, as record numbers and hashes of parts
+    (`nekro_core.store.prompt_recipe`), and the step's times (`nekro_core.store.turn_trace`). A
+    request without a reply has a row here and none in ``steps``, and ``error`` says why."""
+
+    id = fields.BigIntField(primary_key=True)
+    turn_id = fields.BigIntField()
+    position = fields.IntField()
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
+    recipe = fields.TextField()
+    times = fields.TextField()
+    error = fields.TextField()
+
+    class Meta:
+        table_description = (
+            "What the model was shown in one step, as record numbers and hashes of parts, and its "
+            "times."
+        )
+        table = "prompts"
+        unique_together = (("turn_id", "position"),)
+
+
+class PromptPartTable(Model):
+    """A text or a picture of prompts that is no record, stored once. ``chat_key`` is empty for what
+    cannot contain words of people, such as the rules and the list of functions. ``used`` is the
+    time of a use, at most an hour before the last use."""
+
+    hash = fields.CharField(max_length=64, primary_key=True)
+    chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, db_index=True)
+    data = fields.BinaryField()
+    used = fields.FloatField(db_index=True)
+
+    class Meta:
+        table_description = (
+            "A text or picture of prompts that is no record. Its chat is empty if it has no words "
+            "of people."
+        )
+        table = "prompt_parts"
 
 
 class RunTable(Model):
@@ -188,6 +248,7 @@ class ToolCallTable(Model):
     outcome = fields.TextField()
     started = fields.FloatField()
     seconds = fields.FloatField()
+    result = fields.TextField(default="", db_default="")
 
     class Meta:
         table = "tool_calls"

@@ -16,6 +16,8 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``timers``: timers that were set in the person's turns are deleted.
 - ``statistics`` and ``latencies``: the sums stay, without the person's id and without the keys of
   their private chats.
+- ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts`` and
+  ``message_versions``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 - ``audit_log``: the person's id is replaced in all values.
 """
@@ -30,6 +32,7 @@ from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
+from nekro_core.store.prompt_eraser import PromptEraser
 from nekro_core.store.row_redactor import RowRedactor
 from nekro_core.store.statistic_rows import Dimension, Period, anonymized
 from nekro_core.store.traces import PersonTraces, traces_of
@@ -57,9 +60,11 @@ class PersonEraser:
         chats: ChatRepository,
         users: UserRepository,
         pause: anyio.Lock,
+        prompts: PromptEraser,
     ) -> None:
         """While ``pause`` is held, no row is counted into the statistics."""
         self._database = database
+        self._prompts = prompts
         self._messages = messages
         self._chats = chats
         self._users = users
@@ -77,6 +82,7 @@ class PersonEraser:
         Returns the number of changed rows of others.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
+        words = await self._prompts.look(person, traces)
         statements = [
             *_of_private(traces.private),
             *_of_turns(person),
@@ -94,6 +100,7 @@ class PersonEraser:
 
         async with self._pause:
             await self._database.write(*statements, committed=committed)
+        await self._prompts.erase(traces, forgotten, words)
         return await self._redacting.redact(person, forgotten)
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:

@@ -5,6 +5,7 @@ milliseconds at most. SQLite reuses the space of deleted rows; the file does not
 """
 
 from nekro_core.store.database import Database, SqlStatement, Value
+from nekro_core.store.prompts import USED_WITHIN_S
 from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 
 SLICE = 200
@@ -45,15 +46,20 @@ class RowRetention:
                     "WHERE k.chat_key = messages.chat_key ORDER BY seq DESC LIMIT ?) newest) "
                     "AND NOT EXISTS (SELECT 1 FROM timers t WHERE t.record_seq = messages.seq)",
                     (*old, MIN_MESSAGES_PER_CHAT),
-                )
+                ),
+                SqlStatement(
+                    f"DELETE FROM message_versions WHERE seq IN ({_marks(old)}) AND NOT EXISTS "
+                    "(SELECT 1 FROM messages m WHERE m.seq = message_versions.seq)",
+                    tuple(old),
+                ),
             )
         # Messages have the order of their arrival: if a slice has no old message, all later
         # messages are new.
         return rows[-1]["seq"] if old and len(rows) == SLICE else 0
 
     async def turns(self, *, before: float, after: int = 0) -> int:
-        """Delete ended turns that began earlier than ``before``, with their steps, runs and tool
-        calls."""
+        """Delete ended turns that began earlier than ``before``, with their steps, prompts, runs
+        and tool calls."""
         rows = await self._database.read(
             "SELECT id, started, running_chat FROM turns WHERE id > ? ORDER BY id LIMIT ?",
             after,
@@ -72,9 +78,23 @@ class RowRetention:
                 ),
                 SqlStatement(f"DELETE FROM runs WHERE turn_id IN ({marks})", values),
                 SqlStatement(f"DELETE FROM steps WHERE turn_id IN ({marks})", values),
+                SqlStatement(f"DELETE FROM prompts WHERE turn_id IN ({marks})", values),
                 SqlStatement(f"DELETE FROM turns WHERE id IN ({marks})", values),
             )
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
+
+    async def prompt_parts(self, *, before: float, after: int = 0) -> int:
+        """Delete parts of prompts that no turn since ``before`` has used. Their turns are deleted
+        by `turns`."""
+        rows = await self._database.read(
+            "SELECT hash FROM prompt_parts WHERE used < ? LIMIT ?", before - USED_WITHIN_S, SLICE
+        )
+        names: list[Value] = [row["hash"] for row in rows]
+        if names:
+            # A part that was used again meanwhile stays.
+            sql = f"DELETE FROM prompt_parts WHERE hash IN ({_marks(names)}) AND used < ?"
+            await self._database.write(SqlStatement(sql, (*names, before - USED_WITHIN_S)))
+        return after + 1 if len(rows) == SLICE else 0
 
     async def deliveries(self, *, before: float, after: int = 0) -> int:
         """Delete deliveries older than ``before``, except those that are ``pending`` or

@@ -12,7 +12,7 @@ _SLICE = 20_000
 runs meanwhile."""
 _TEXTS = {
     "runs": ("run_id", ("code", "output", "error")),
-    "tool_calls": ("id", ("arguments", "outcome")),
+    "tool_calls": ("id", ("arguments", "outcome", "result")),
     "steps": ("id", ("reply", "tail")),
     "timers": ("id", ("text", "title")),
     "waiting": ("id", ("data",)),

@@ -118,17 +118,18 @@ class RunRepository:
                 outcome=row["outcome"],
                 started=row["started"],
                 seconds=row["seconds"],
+                result=row["result"],
             )
             for row in rows
         ]
 
 
 def _insert_calls(run_id: str, calls: Sequence[ToolCall]) -> SqlStatement:
-    rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(calls))
+    rows = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(calls))
     return SqlStatement(
-        "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds) "
-        f"VALUES {rows} ON CONFLICT (run_id, position) DO UPDATE "
-        "SET outcome = excluded.outcome, seconds = excluded.seconds",
+        "INSERT INTO tool_calls (run_id, position, name, arguments, outcome, started, seconds, "
+        f"result) VALUES {rows} ON CONFLICT (run_id, position) DO UPDATE "
+        "SET outcome = excluded.outcome, seconds = excluded.seconds, result = excluded.result",
         tuple(value for call in calls for value in _values(run_id, call)),
     )
 
@@ -145,6 +146,7 @@ def _values(run_id: str, call: ToolCall) -> tuple[Value, ...]:
         call.outcome,
         call.started,
         call.seconds,
+        call.result,
     )
 
 

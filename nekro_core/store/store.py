@@ -25,6 +25,8 @@ from nekro_core.store.pending import WaitingRepository
 from nekro_core.store.people import AccountRepository, ChatRepository, UserRepository
 from nekro_core.store.person_eraser import PersonEraser
 from nekro_core.store.plugin_data import PluginDataRepository
+from nekro_core.store.prompt_eraser import PromptEraser
+from nekro_core.store.prompts import PromptRepository
 from nekro_core.store.queries import ConditionQueries
 from nekro_core.store.restored_rows import RestoredRows
 from nekro_core.store.retention import RowRetention
@@ -34,6 +36,7 @@ from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
+from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
 from nekro_core.store.values import Account
 
@@ -60,8 +63,12 @@ class Store:
         self.users = UserRepository(database, clock=clock)
         self.turns = TurnRepository(database, clock=clock)
         self.runs = RunRepository(database, clock=clock)
+        self.prompts = PromptRepository(database, clock=clock)
         self.turn_log = TurnLogRepository(database, turns=self.turns, runs=self.runs)
         self.deliveries = DeliveryRepository(database, self.messages, clock=clock)
+        self.turn_traces = TurnTraceRepository(
+            database, turns=self.turns, runs=self.runs, deliveries=self.deliveries
+        )
         self.plugin_data = PluginDataRepository(database)
         self.queries = ConditionQueries(database)
         self.timers = TimerRepository(database)
@@ -90,6 +97,7 @@ class Store:
             chats=self.chats,
             users=self.users,
             pause=self.statistics_counter.pause,
+            prompts=PromptEraser(database, self.prompts),
         )
 
     @classmethod

@@ -1,13 +1,15 @@
 """Reads the turn log for operators: who woke a turn, how it ended, what it cost and which code it
 ran."""
 
+from typing import Literal
+
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row
 from nekro_core.store.messages import SELECT as RECORDS
 from nekro_core.store.messages import record_of
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.turns import TurnRepository
-from nekro_core.store.values import LoggedTurn, Step, TurnRow, Usage
+from nekro_core.store.values import LoggedTurn, Step, TurnFilter, TurnRow, Usage
 
 MAX_LISTED = 500
 
@@ -29,6 +31,20 @@ class TurnLogRepository:
             chat_key=chat_key, before=before, limit=max(1, min(limit, MAX_LISTED))
         )
         return await self._whole(turns)
+
+    async def listed(
+        self, wanted: TurnFilter, *, before: int = 0, limit: int = 50
+    ) -> list[LoggedTurn]:
+        """Get the newest turns that a filter describes, newest first, at most 500. With ``before``,
+        the id of a turn, only older turns."""
+        turns = await self._turns.newest(
+            wanted_turns=wanted, before=before, limit=max(1, min(limit, MAX_LISTED))
+        )
+        return await self._whole(turns)
+
+    async def different(self, column: Literal["stop", "model"]) -> list[str]:
+        """Get the different reasons for the end of turns, or the different models."""
+        return await self._turns.different(column)
 
     async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
         """Get a turn with its steps and its runs, in order."""

@@ -2,17 +2,18 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Generator
-from typing import Any
+from typing import Any, Literal
 
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import MessageDecision, decided_statement
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
-from nekro_core.store.values import Step, TurnRow, UnansweredMessages, Usage
+from nekro_core.store.values import Step, TurnFilter, TurnRow, UnansweredMessages, Usage
 
 _COLUMNS = (
-    "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, ended"
+    "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, "
+    "ended, model, failed"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
@@ -22,6 +23,10 @@ _LATEST_TURNS = 50_000
 """Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
 Without this limit the query would scan the whole table."""
 _NOTHING_WAITS = 2**62
+NORMAL_STOPS = ("finished", "stopped", "recalled")
+"""Reasons for the end of a turn that are not faults."""
+_MOST_DIFFERENT = 200
+"""Maximum number of models or reasons that a filter offers."""
 _THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
 _ANSWERED = (
     f"SELECT chat_key, user_id, MAX({_THROUGH}) AS through FROM ("
@@ -65,9 +70,12 @@ class TurnRepository:
         through_seq: int,
         user_id: str = "",
         decision: MessageDecision | None = None,
+        times: str = "",
+        model: str = "",
     ) -> Awaitable[TurnRow]:
         """Store that a turn starts, and why the trigger is answered. The write is queued when this
-        method returns.
+        method returns. ``times`` is JSON, see `nekro_core.store.turn_trace`. ``model`` is the name
+        of the model that is asked.
 
         The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
         turn.
@@ -80,7 +88,8 @@ class TurnRepository:
         written = self._database.write(
             SqlStatement(
                 "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
-                "stop, attempts, started, ended) VALUES (?, ?, ?, ?, ?, '', 1, ?, 0) "
+                "stop, attempts, started, ended, times, model) "
+                "VALUES (?, ?, ?, ?, ?, '', 1, ?, 0, ?, ?) "
                 f"ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
                 (
                     str(chat_key),
@@ -89,6 +98,8 @@ class TurnRepository:
                     through_seq,
                     user_id,
                     self._clock(),
+                    times,
+                    model,
                 ),
             ),
             *decided,
@@ -125,11 +136,12 @@ class TurnRepository:
         stop: str,
         waiting_seq: int | None = None,
         only_asked: bool = False,
+        failed: bool = False,
     ) -> None:
         """End the turn and mark the records that it has seen as handled. ``stop`` says why it
         ended. Of the records from ``waiting_seq`` on, only those of the turn's person count as
         handled, since other persons wait for an answer. With ``only_asked``, only records up to the
-        trigger count as handled."""
+        trigger count as handled. ``failed`` says whether anything in the turn failed."""
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -143,8 +155,10 @@ class TurnRepository:
         )
         await self._database.write(
             SqlStatement(
-                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, through_seq = "
-                f"{'trigger_seq' if only_asked else 'through_seq'} "
+                "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, "
+                # A column that is set costs a change of its index, even if its value stays.
+                f"{'failed = TRUE, ' if failed else ''}"
+                f"through_seq = {'trigger_seq' if only_asked else 'through_seq'} "
                 "WHERE id = ? AND running_chat IS NOT NULL",
                 (stop, self._clock(), turn_id),
             ),
@@ -227,13 +241,16 @@ class TurnRepository:
         return [_turn(row) for row in reversed(rows)]
 
     async def newest(
-        self, *, chat_key: ChatKey | None = None, before: int = 0, limit: int = 50
+        self,
+        *,
+        chat_key: ChatKey | None = None,
+        before: int = 0,
+        limit: int = 50,
+        wanted_turns: TurnFilter | None = None,
     ) -> list[TurnRow]:
         """Get the newest turns of one chat or of all, newest first. With ``before``, the id of a
-        turn, only older turns."""
-        wanted: list[tuple[str, Value]] = []
-        if chat_key is not None:
-            wanted.append(("chat_key = ?", str(chat_key)))
+        turn, only older turns. With ``wanted_turns``, only turns that it describes."""
+        wanted = await self._conditions(wanted_turns or TurnFilter(chat_key=chat_key))
         if before:
             wanted.append(("id < ?", before))
         where = f" WHERE {' AND '.join(text for text, _ in wanted)}" if wanted else ""
@@ -242,33 +259,101 @@ class TurnRepository:
         )
         return [_turn(row) for row in rows]
 
+    async def different(self, column: Literal["stop", "model"]) -> list[str]:
+        """Get the different values of a column, sorted, without the empty one. Each model needs one
+        look into an index; of the reasons only those of the newest turns are found."""
+        if column == "stop":
+            rows = await self._database.read(
+                "SELECT DISTINCT stop FROM "
+                "(SELECT stop FROM turns ORDER BY id DESC LIMIT ?) newest "
+                "WHERE stop <> '' ORDER BY stop",
+                _LATEST_TURNS,
+            )
+            return [row["stop"] for row in rows]
+        found: list[str] = []
+        after = ""
+        while len(found) < _MOST_DIFFERENT:
+            rows = await self._database.read(
+                f"SELECT {column} AS value FROM turns WHERE {column} > ? ORDER BY {column} LIMIT 1",
+                after,
+            )
+            if not rows:
+                break
+            after = rows[0]["value"]
+            found.append(after)
+        return found
+
+    async def _conditions(self, wanted: TurnFilter) -> list[tuple[str, Value]]:
+        """Return the conditions of a filter. Times become ids, since turns are numbered in the
+        order of their beginning. So the rows are read in the order of an index that
+        begins with one of the other columns, or of the ids."""
+        found: list[tuple[str, Value]] = []
+        if wanted.chat_key is not None:
+            found.append(("chat_key = ?", str(wanted.chat_key)))
+        for column, text in (
+            ("user_id", wanted.user_id),
+            ("model", wanted.model),
+            ("stop", wanted.stop),
+        ):
+            if text:
+                found.append((f"{column} = ?", text))
+        failed = wanted.failed
+        if wanted.stop and wanted.stop not in NORMAL_STOPS and failed is None:
+            failed = True  # There is an index of failed turns, and none of the reasons.
+        if failed is not None:
+            found.append(("failed = ?", failed))
+        if wanted.since:
+            found.append(("id >= ?", await self._first_since(wanted.since)))
+        if wanted.until:
+            found.append(("id < ?", await self._first_since(wanted.until)))
+        return found
+
+    async def _first_since(self, time: float) -> int:
+        """Return the id of the first turn that began at this time or later, or an id above all. It
+        is searched by halves, because an index of the times would cost each turn a write."""
+        (ends,) = await self._database.read("SELECT MIN(id) AS low, MAX(id) AS high FROM turns")
+        low, high = int(ends["low"] or 0), int(ends["high"] or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            rows = await self._database.read(
+                "SELECT id, started FROM turns WHERE id >= ? ORDER BY id LIMIT 1", middle
+            )
+            if rows and rows[0]["started"] < time:
+                low = int(rows[0]["id"]) + 1
+            else:
+                high = middle
+        return low
+
     async def add_step(self, turn_id: int, step: Step) -> None:
         """Store one step. Raises `UniqueConflict` if the turn already has a step at that
         position."""
+        await self._database.write(self.step_statement(turn_id, step))
+
+    @staticmethod
+    def step_statement(turn_id: int, step: Step) -> SqlStatement:
+        """Return the statement that stores a step."""
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"
-        await self._database.write(
-            SqlStatement(
-                "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
-                "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
-                f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
-                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    turn_id,
-                    turn_id,
-                    turn_id,
-                    step.position,
-                    step.reply,
-                    step.tail,
-                    step.model,
-                    step.prompt_tokens,
-                    step.cached_tokens,
-                    step.completion_tokens,
-                    step.estimated,
-                    step.cost,
-                    step.started,
-                    step.seconds,
-                ),
-            )
+        return SqlStatement(
+            "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
+            "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
+            f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
+            "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                turn_id,
+                turn_id,
+                turn_id,
+                step.position,
+                step.reply,
+                step.tail,
+                step.model,
+                step.prompt_tokens,
+                step.cached_tokens,
+                step.completion_tokens,
+                step.estimated,
+                step.cost,
+                step.started,
+                step.seconds,
+            ),
         )
 
     async def steps(self, turn_id: int) -> list[Step]:
@@ -340,6 +425,8 @@ def _turn(row: Row) -> TurnRow:
         attempts=row["attempts"],
         started=row["started"],
         ended=row["ended"],
+        model=row["model"],
+        failed=bool(row["failed"]),
     )
 
 

@@ -23,7 +23,8 @@ class TurnRow:
 
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
     steps have seen. ``stop`` says why the turn ended and is empty while it runs. ``attempts``
-    counts how often it was started: 1 for a turn that was never interrupted.
+    counts how often it was started: 1 for a turn that was never interrupted. ``model`` was asked.
+    ``failed`` says whether anything in it failed; it is set when the turn ends.
     """
 
     turn_id: int
@@ -36,6 +37,22 @@ class TurnRow:
     attempts: int
     started: float
     ended: float
+    model: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFilter:
+    """Which turns to list. An empty field, 0 and None stand for all. ``since`` and ``until`` are
+    seconds since 1970; ``until`` is not included."""
+
+    chat_key: ChatKey | None = None
+    user_id: str = ""
+    model: str = ""
+    stop: str = ""
+    failed: bool | None = None
+    since: float = 0.0
+    until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +89,8 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of a tool by a run. ``arguments`` is JSON text of limited length. ``outcome`` is
-    ``ok`` or the error."""
+    ``ok`` or the error. ``result`` is JSON (`nekro_core.agent.turn.call_results`), empty if it was
+    not recorded."""
 
     position: int
     name: str
@@ -80,6 +98,7 @@ class ToolCall:
     outcome: str
     started: float
     seconds: float
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,6 +107,8 @@ class Asked:
     body: dict[str, Any]
     hung_up: anyio.Event = field(default_factory=anyio.Event)
     finished: bool = False
+    sent: bytes = b""
+    """The body as it arrived."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -162,7 +164,7 @@ class ScriptedModelServer(LoopbackServer):
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
         request = await read_request(reader)
         body = json.loads(request.body) if request.body else {}
-        asked = Asked(request.path, request.headers, body)
+        asked = Asked(request.path, request.headers, body, sent=request.body)
         self.requests.append(asked)
         if self._api_key and asked.headers.get("authorization") != f"Bearer {self._api_key}":
             answer = Answer(status=401, error={"message": "Incorrect API key provided"})

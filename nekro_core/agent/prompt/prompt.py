@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from nekro_core.agent.prompt.functions import FunctionSet
 from nekro_core.agent.prompt.quoting import PromptContent, PromptLines, QuotedText, quote_lines
+from nekro_core.agent.prompt.sources import OWN, PromptSources, ShownRecord
 from nekro_core.agent.prompt.transcript import (
     UPLOADS,
     media_of,
@@ -113,15 +114,19 @@ def build_prompt(
     profile: ModelProfile,
     max_tokens: int,
     functions: FunctionSet | None = None,
+    sources: PromptSources | None = None,
 ) -> ChatRequest:
-    """Write the request for the next step, within the model's context size."""
+    """Write the request for the next step, within the model's context size. What the texts of the
+    messages are made of is added to ``sources``."""
+    sources = sources or PromptSources()
+    sources.use_form(view.zone, view.own_accounts)
     room = profile.context_tokens - max_tokens - _prefix_tokens(system) - _MARGIN
     room -= functions.tokens if functions else 0
-    steps = _step_messages(view, settings, room // 2)
+    steps = _step_messages(view, settings, room // 2, sources)
     used = sum(_tokens(message) for message in steps)
     first_through = view.steps[0].through_seq if view.steps else _newest(view.records)
     past = [record for record in _shown(view) if record.seq <= first_through]
-    opening = _opening(past, view, settings, max(room - used, _LEAST_HISTORY))
+    opening = _opening(past, view, settings, max(room - used, _LEAST_HISTORY), sources)
     return ChatRequest(
         messages=(PromptMessage.of("system", system), opening, *steps),
         max_tokens=max_tokens,
@@ -146,13 +151,21 @@ def _shown(view: PromptView) -> list[Record]:
 
 
 def _opening(
-    past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
+    past: Sequence[Record],
+    view: PromptView,
+    settings: PromptSettings,
+    room: int,
+    sources: PromptSources,
 ) -> PromptMessage:
-    lines = _history(past, view, settings, room)
-    now = datetime.fromtimestamp(view.now, view.zone)
-    text = [_chat_line(view.chat_key), "", *lines, "", f"[now] {now:%Y-%m-%d %H:%M %A}"]
+    shown = _history(past, view, settings, room)
+    now = f"[now] {datetime.fromtimestamp(view.now, view.zone):%Y-%m-%d %H:%M %A}"
+    text = [_chat_line(view.chat_key), "", *(each.line for each in shown), "", now]
+    sources.add_text("chat", text[0], scope=OWN)
+    sources.add_records(shown)
+    sources.add_text("now", now, scope=OWN)
     if view.preface:
         text.append(view.preface.text(settings.observation_chars))
+        sources.add_text("before", text[-1])
     unanswered = [r for r in past if r.seq in view.unanswered]
     if unanswered:
         count = f"{len(unanswered)} messages" if len(unanswered) > 1 else "the message"
@@ -166,7 +179,8 @@ def _opening(
         text.append("[task] Act on the newest lines above, if there is anything to do.")
     if any(record.seq in view.waiting for record in past):
         text.append(_OTHERS_WAIT)
-    return PromptMessage("user", (TextPart("\n".join(text)), *_seen(past, view, settings)))
+    sources.add_text("task", "\n".join(text[text.index(now) + 1 + bool(view.preface) :]))
+    return PromptMessage("user", (TextPart("\n".join(text)), *_seen(past, view, settings, sources)))
 
 
 def _is_shared(view: PromptView) -> bool:
@@ -187,7 +201,7 @@ def _chat_line(chat_key: ChatKey) -> str:
 
 def _history(
     past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
-) -> list[str]:
+) -> list[ShownRecord]:
     """Return the lines of the newest records that fit. Unanswered records are included first. If
     necessary, all messages are shortened, so that one enormous message does not displace the
     others."""
@@ -225,23 +239,38 @@ def _history(
     if left < 0 and limit <= 200:
         # Even shortened, the unanswered messages do not all fit: keep the newest.
         keep = set(sorted(keep)[-max(room // 120, 1) :])
-    return [line for index, line in enumerate(lines) if index in keep]
+    return [
+        _shown_record(wanted[index], line, limit, view)
+        for index, line in enumerate(lines)
+        if index in keep
+    ]
 
 
-def _seen(past: Sequence[Record], view: PromptView, settings: PromptSettings) -> list[Part]:
+def _shown_record(record: Record, line: str, limit: int, view: PromptView) -> ShownRecord:
+    mark = 1 if record.seq in view.unanswered else 2 if record.seq in view.waiting else 0
+    return ShownRecord(seq=record.seq, line=line, limit=limit, mark=mark)
+
+
+def _seen(
+    past: Sequence[Record], view: PromptView, settings: PromptSettings, sources: PromptSources
+) -> list[Part]:
     """Return the newest pictures of the history, each with its path in the box."""
     parts: list[Part] = []
     shown = 0
     for record in reversed(past):
-        for media in reversed(media_of(record)):
+        for index, media in reversed(list(enumerate(media_of(record)))):
             if shown < settings.images and (picture := view.pictures.get(media.path)):
                 shown += 1
                 name = media.path.replace("\\", "/").rpartition("/")[2]
                 parts[:0] = [TextPart(f"[picture] {UPLOADS}/{name}"), picture]
+                sources.add_text("picture", f"[picture] {UPLOADS}/{name}", scope=OWN)
+                sources.pictures[id(picture.data)] = (record.seq, index)
     return parts
 
 
-def _step_messages(view: PromptView, settings: PromptSettings, room: int) -> list[PromptMessage]:
+def _step_messages(
+    view: PromptView, settings: PromptSettings, room: int, sources: PromptSources
+) -> list[PromptMessage]:
     """Return the messages of each step: its reply, and its report with the records that arrived
     meanwhile. Old steps are shortened if the space does not suffice."""
     messages: list[PromptMessage] = []
@@ -250,11 +279,14 @@ def _step_messages(view: PromptView, settings: PromptSettings, room: int) -> lis
         step = view.steps[position]
         arrived = [r for r in _shown(view) if step.through_seq < r.seq <= ends[position]]
         arrived = [r for r in arrived if r.author is not Author.BOT]
-        shown = _shown_step(step, arrived, view, settings, short=False)
+        short = False
+        shown = _shown_step(step, arrived, view, settings, short=short)
         cost = sum(map(_tokens, shown))
         if cost > room and position < len(view.steps) - 1:
-            shown = _shown_step(step, arrived, view, settings, short=True)
+            short = True
+            shown = _shown_step(step, arrived, view, settings, short=short)
             cost = sum(map(_tokens, shown))
+        sources.add_records(_arrived(arrived, view, settings, short=short))
         room -= cost
         messages[:0] = shown
     return messages
@@ -276,19 +308,31 @@ def _shown_step(
         elif not short:
             report.append(part)
     if arrived:
-        lines = transcript(
-            arrived[-settings.history :],
-            zone=view.zone,
-            limit=_OLD_REPORT if short else settings.message_chars,
-            unanswered=view.unanswered,
-            waiting=view.waiting,
-            own=view.own_accounts,
-        )
+        lines = [each.line for each in _arrived(arrived, view, settings, short=short)]
         report.append(TextPart("\n".join(["", "[chat] arrived meanwhile:", *lines])))
     if step.calls:
         return _called(step, report, limit=limit, short=short)
     reply = shortened(step.reply, limit) if step.reply.strip() else "(empty)"
     return [PromptMessage.of("assistant", reply), PromptMessage("user", tuple(report))]
+
+
+def _arrived(
+    arrived: Sequence[Record], view: PromptView, settings: PromptSettings, *, short: bool
+) -> list[ShownRecord]:
+    """Return the lines of the records that arrived during a step."""
+    records = arrived[-settings.history :]
+    limit = _OLD_REPORT if short else settings.message_chars
+    lines = transcript(
+        records,
+        zone=view.zone,
+        limit=limit,
+        unanswered=view.unanswered,
+        waiting=view.waiting,
+        own=view.own_accounts,
+    )
+    return [
+        _shown_record(each, line, limit, view) for each, line in zip(records, lines, strict=True)
+    ]
 
 
 def _called(

@@ -1,8 +1,9 @@
 """Writes the stable prefix of a prompt: how to answer, how to read the input, and the persona."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from nekro_core.agent.prompt.quoting import escape_own_marks
+from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.transcript import UPLOADS
 
 _RULES = """\
@@ -60,27 +61,50 @@ How to read what you are given:
 
 
 def system_prompt(
-    tools: str, *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
+    tools: str,
+    *,
+    names: Sequence[str],
+    persona: str,
+    more: str = "",
+    notes: str = "",
+    sources: PromptSources | None = None,
 ) -> str:
     """Return the stable prefix. ``tools`` is the text of the visible tools, ``more`` names the
-    other tools, and ``notes`` are the plugins' additions."""
+    other tools, and ``notes`` are the plugins' additions. Its sections are added to ``sources``,
+    except the notes."""
     functions = f"Functions:\n\n{tools.strip() or '(none)'}"
-    return _sections(_RULES, names, persona, functions, more, notes)
+    others = (("functions", functions), ("more_functions", more), ("", notes))
+    return _joined(_RULES, names, persona, others, sources or PromptSources())
 
 
 def native_system_prompt(
-    *, names: Sequence[str], persona: str, more: str = "", notes: str = ""
+    *,
+    names: Sequence[str],
+    persona: str,
+    more: str = "",
+    notes: str = "",
+    sources: PromptSources | None = None,
 ) -> str:
     """Return the stable prefix for a model that calls functions natively. The functions are not in
     the prefix: the request has them in a separate field."""
-    return _sections(_NATIVE_RULES, names, persona, more, notes)
+    others = (("more_functions", more), ("", notes))
+    return _joined(_NATIVE_RULES, names, persona, others, sources or PromptSources())
 
 
-def _sections(rules: str, names: Sequence[str], persona: str, *others: str) -> str:
-    sections = [rules.format(uploads=UPLOADS)]
+def _joined(
+    rules: str,
+    names: Sequence[str],
+    persona: str,
+    others: Iterable[tuple[str, str]],
+    sources: PromptSources,
+) -> str:
+    sections = [("rules", rules.format(uploads=UPLOADS))]
     if names:
-        sections.append(f"Your name: {', '.join(names)}.")
+        sections.append(("names", f"Your name: {', '.join(names)}."))
     if persona.strip():
-        sections.append(f"Who you are:\n{escape_own_marks(persona.strip())}")
-    sections += filter(None, (escape_own_marks(each.strip()) for each in others))
-    return "\n\n".join(sections)
+        sections.append(("persona", f"Who you are:\n{escape_own_marks(persona.strip())}"))
+    sections += [(kind, escape_own_marks(text.strip())) for kind, text in others]
+    for kind, text in sections:
+        if kind:
+            sources.add_text(kind, text, scope=SHARED)
+    return "\n\n".join(text for _, text in sections if text)

@@ -59,6 +59,10 @@ class Backlog:
         if there is none."""
         return self.fresh.pop(0) if self.fresh else None
 
+    def arrival(self, record: Record) -> float | None:
+        """Return when a pending record arrived, on the session's clock."""
+        return next((each.at for each in self.pending if each.record.seq == record.seq), None)
+
     def add_pending(self, message: PendingMessage) -> list[Record]:
         """Add a message that the plugins' hooks let through. Returns the same as `on_record`."""
         if message.record.seq in self._recalled:

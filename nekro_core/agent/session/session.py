@@ -48,6 +48,7 @@ from nekro_core.store import (
     StoreUnavailable,
     TurnRow,
 )
+from nekro_core.store.turn_trace import begin_times
 
 _PREPARE_S = 0.1
 """A turn is prepared this many seconds before it begins. An earlier preparation would more often be
@@ -409,7 +410,8 @@ class Session:
 
     async def _answer(self, record: Record, why: MessageDecision) -> None:
         """Run one turn that answers all questions of the record's author so far."""
-        services = self._services
+        services, decided = self._services, self._services.clock()
+        arrived = self._backlog.arrival(record)
         through = max(each.record.seq for each in self._backlog.pending)
 
         def begin() -> TurnRecorder:
@@ -422,6 +424,14 @@ class Session:
                 through_seq=through,
                 user_id=record.sender.user_id,
                 decision=why,
+                model=services.policies.of(self.chat_key).model.profile.name,
+                times=begin_times(
+                    why.reason.value,
+                    services.wall(),
+                    services.clock(),
+                    arrived=arrived,
+                    decided=decided,
+                ),
             )
             recorder = TurnRecorder(services.store, self.chat_key, begin_row, through_seq=through)
             recorder.begin_after_request()

@@ -21,11 +21,10 @@ from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.delivery.activity import Working
 from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
+from nekro_core.store.turns import NORMAL_STOPS
 
 STORE_PAUSE_S = 1.0
 """Seconds between two attempts to write while the store cannot write."""
-_NORMAL_STOPS = ("finished", "stopped", "recalled")
-"""Reasons for the end of a turn that are not faults."""
 _Written = TypeVar("_Written")
 
 
@@ -233,7 +232,7 @@ class TurnRunner:
             await self._outage.retry(partial(recorder.end, stop, waiting, only_asked=only_asked))
             if stop == "internal" and not await self._outage.retry(recorder.sent):
                 await notices.send(self._chat_key, [trigger], "turn.internal")
-        level = "INFO" if stop in _NORMAL_STOPS else "WARNING"
+        level = "INFO" if stop in NORMAL_STOPS else "WARNING"
         logger.log(level, "{}: the turn ended: {}", self._chat_key, stop)
         if stop == "too_busy":
             await notices.send(self._chat_key, [trigger], "turn.too_busy")

@@ -2,11 +2,14 @@
 the box `default`. Most native calls need no box; the box is opened when a call first needs a file.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
+import anyio.to_thread
 from loguru import logger
 
 from nekro_core.agent.prompt.transcript import box_path
@@ -119,6 +122,10 @@ class ChatBoxes:
             pool_bytes=lambda: source.pool_bytes,
         )
         self._source = source
+        self._folder = folder
+        self._settings = settings
+        self._sandbox = sandbox
+        self._clock = clock
         self._preview = preview
         self._limits = SandboxToolLimits(command_s=sandbox.command_seconds)
         self._open_boxes: dict[ChatKey, ChatBox] = {}
@@ -172,6 +179,25 @@ class ChatBoxes:
         """Remove all boxes of a chat with their files. Raises `OSError`."""
         self._open_boxes.pop(chat_key, None)
         await self.named.of(str(chat_key)).destroy_all()
+
+    @asynccontextmanager
+    async def copy(self, chat_key: ChatKey, folder: Path) -> AsyncIterator["ChatBoxes"]:
+        """Yield boxes of their own for one chat, with the files of its boxes as they were last
+        saved. They are stored in ``folder``, and are destroyed when the block ends. Raises
+        `OSError`."""
+        name = chat_key.file_name
+        stored = self._folder / name
+        if await anyio.Path(stored).exists():
+            await anyio.to_thread.run_sync(shutil.copytree, stored, folder / name)
+        copied = ChatBoxes(
+            self._source, folder, self._settings, clock=self._clock, sandbox=self._sandbox
+        )
+        try:
+            yield copied
+        finally:
+            with anyio.move_on_after(LAST_WORDS_S, shield=True):
+                await copied.destroy(chat_key)
+                await copied.aclose()
 
     async def watch(self) -> None:
         """Put idle boxes to sleep, until cancelled."""

@@ -12,20 +12,21 @@ from nekro_core.agent.prompt.discovery import (
 )
 from nekro_core.agent.prompt.functions import FunctionSet, tools_text
 from nekro_core.agent.prompt.prompt import CallAnswer, FinishedStep, PromptView, build_prompt
-from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
+from nekro_core.agent.prompt.quoting import PromptContent, PromptLines, escape_own_marks
 from nekro_core.agent.prompt.small_prompt import (
     SmallPromptStep,
     small_prompt,
     small_tools,
     with_found,
 )
+from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
-from nekro_core.llm.model import ChatRequest, FunctionCall, ImagePart
+from nekro_core.llm.model import ChatRequest, FunctionCall, ImagePart, message_text
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.resolver import ChatPolicy
 from nekro_core.store import TurnRow
@@ -159,27 +160,33 @@ class TurnContext:
 
     async def write_prompt(
         self, tools: ToolSet, ctx: AgentCtx, functions: FunctionSet | None = None
-    ) -> tuple[ChatRequest, bool]:
-        """Return the request, and whether its reply will be code without a fence. If ``functions``
-        is given, the model calls them natively."""
+    ) -> tuple[ChatRequest, bool, PromptSources]:
+        """Return the request, whether its reply will be code without a fence, and what the request
+        is made of. If ``functions`` is given, the model calls them natively."""
+        sources = PromptSources()
         policy = self._services.policies.of(self.chat_key)
         profile = policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
-            return await self._write_small_prompt(with_found(tools, found), policy), profile.grammar
+            request = await self._write_small_prompt(with_found(tools, found), policy)
+            sources.add_text("system", message_text(request.messages[0]), scope=SHARED)
+            return request, profile.grammar, sources
         if self._found_before is None:
             # Tools that this turn finds appear in its steps, so the prefix of its prompts does not
             # change.
             self._found_before = found
         request = build_prompt(
-            await self._write_system_prompt(tools, ctx, policy, natively=functions is not None),
+            await self._write_system_prompt(
+                tools, ctx, policy, sources, natively=functions is not None
+            ),
             await self._view(sees_pictures=profile.vision),
             settings=self._settings.prompt,
             profile=profile,
             max_tokens=min(self._settings.turn.reply_tokens, profile.context_tokens // 4),
             functions=functions,
+            sources=sources,
         )
-        return request, False
+        return request, False, sources
 
     async def _write_small_prompt(self, tools: ToolSet, policy: ChatPolicy) -> ChatRequest:
         codes, turns = await self._past_runs()
@@ -194,22 +201,35 @@ class TurnContext:
         return replace(request, chat=str(self.chat_key))
 
     async def _write_system_prompt(
-        self, tools: ToolSet, ctx: AgentCtx, policy: ChatPolicy, *, natively: bool
+        self,
+        tools: ToolSet,
+        ctx: AgentCtx,
+        policy: ChatPolicy,
+        sources: PromptSources,
+        *,
+        natively: bool,
     ) -> str:
         asleep = self._services.discovery.asleep(self.chat_key, tools)
         injections = await self._services.plugins.prompt_injections(ctx, asleep)
         notes = "\n\n".join(f"[{each.plugin}]\n{each.text}" for each in injections)
+        for each in injections:
+            text = escape_own_marks(f"[{each.plugin}]\n{each.text}".strip())
+            sources.add_text(f"plugin {each.plugin}", text)
         names, persona = policy.names, policy.persona
         if natively:
             more = tools.once(deferred_functions_text)
-            return native_system_prompt(names=names, persona=persona, more=more, notes=notes)
+            return native_system_prompt(
+                names=names, persona=persona, more=more, notes=notes, sources=sources
+            )
         found = found_tools_text(self._found_before or ())
+        sources.add_text("found_functions", escape_own_marks(found), scope=SHARED)
         return system_prompt(
             tools.once(tools_text),
             names=names,
             persona=persona,
             more=tools.once(deferred_tools_text),
             notes="\n\n".join(filter(None, (notes, found))),
+            sources=sources,
         )
 
     async def _view(self, *, sees_pictures: bool) -> PromptView:

@@ -1,7 +1,7 @@
 """Reads one reply of a model that calls functions natively."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nekro_core.agent.turn.reply import End
@@ -15,6 +15,11 @@ from nekro_core.llm.model import (
     TextDelta,
 )
 from nekro_core.llm.tokens import estimate_usage
+
+
+def _ignore() -> None:
+    return None
+
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 
@@ -33,7 +38,17 @@ class NativeReply:
 class NativeReader:
     """Reads one reply. ``text`` is the part that has arrived so far, also after a cancellation."""
 
-    def __init__(self, model: ChatModel, *, max_chars: int) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        max_chars: int,
+        on_text: Callable[[], object] = _ignore,
+        on_end: Callable[[], object] = _ignore,
+    ) -> None:
+        """``on_text`` is called with each part of the reply, ``on_end`` when it has ended."""
+        self._on_text = on_text
+        self._on_end = on_end
         self._model = model
         self._max_chars = max_chars
         self._chunks: list[str] = []
@@ -59,6 +74,7 @@ class NativeReader:
         try:
             async with self._model.stream(request) as deltas:
                 async for delta in deltas:
+                    self._on_text()
                     match delta:
                         case TextDelta(text):
                             self._chunks.append(text)
@@ -76,6 +92,7 @@ class NativeReader:
             if not self._chunks and not self._calls:
                 raise
             end, broken = "broken", error
+        self._on_end()
         return NativeReply(
             prose="".join(self._chunks).strip(),
             calls=tuple(self._calls),

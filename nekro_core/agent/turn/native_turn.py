@@ -52,7 +52,12 @@ class NativeTurn(Turn):
         """Read the model's reply and record it, even if the reading is cancelled. The run and the
         step are stored before the first call, so that a restart knows the model's calls."""
         request = runner.step.request
-        reader = NativeReader(self._model, max_chars=self._settings.reply_chars)
+        reader = NativeReader(
+            self._model,
+            max_chars=self._settings.reply_chars,
+            on_text=runner.watch.first_token,
+            on_end=runner.watch.reply_ended,
+        )
         try:
             reply = await reader.read(request)
         except anyio.get_cancelled_exc_class():
@@ -62,7 +67,7 @@ class NativeTurn(Turn):
         cost = runner.pay(reply.usage)
         if reply.calls:
             await (await runner.store_run(calls_text(reply.calls)))
-        await self._recorder.end_step(reader.text, "", cost)
+        await runner.record_step(reader.text, "", cost)
         return reply
 
     async def _carry_out(self, runner: StepRunner, reply: NativeReply) -> list[CallAnswer]:

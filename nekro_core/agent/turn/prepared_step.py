@@ -5,6 +5,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from nekro_core.agent.prompt.functions import FunctionSet
+from nekro_core.agent.prompt.sources import PromptSources
 from nekro_core.agent.turn.boxes import LazyBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.services import PromptServices
@@ -21,7 +22,8 @@ class PreparedStep:
 
     ``tools`` are the tools that this chat may use now. ``offered`` are the tools of all chats of
     the chat's adapter. ``functions`` is set if the model calls functions natively. ``changes`` is
-    the value of `MessageRepository.changes` just before the history was read.
+    the value of `MessageRepository.changes` just before the history was read. ``sources`` says what
+    the request is made of.
     """
 
     run_id: str
@@ -31,6 +33,7 @@ class PreparedStep:
     request: ChatRequest
     bare_code: bool
     changes: int
+    sources: PromptSources
     functions: FunctionSet | None = None
 
     def is_current(self, services: PromptServices) -> bool:
@@ -89,7 +92,7 @@ async def prepare_step(
     await context.read_history()
     files.media = context.media
     functions = discovery.functions(chat_key, tools) if natively else None
-    request, bare_code = await context.write_prompt(tools, ctx, functions)
+    request, bare_code, sources = await context.write_prompt(tools, ctx, functions)
     return PreparedStep(
         run_id=run_id,
         offered=offered,
@@ -98,6 +101,7 @@ async def prepare_step(
         request=request,
         bare_code=bare_code,
         changes=changes,
+        sources=sources,
         functions=functions,
     )
 

@@ -4,11 +4,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from loguru import logger
+
+from nekro_core.agent.prompt.sources import PromptSources
+from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import ChatKey
 from nekro_core.llm.model import RequestUsage
-from nekro_core.store import DeliveryRow, Step, Store, StoreUnavailable, ToolCall, TurnRow
+from nekro_core.store import (
+    DeliveryRow,
+    SqlStatement,
+    Step,
+    Store,
+    StoreUnavailable,
+    ToolCall,
+    TurnRow,
+)
+from nekro_core.store.prompts import PromptRow
+from nekro_core.store.turns import NORMAL_STOPS
 
 _REQUEST_SENT_S = 0.01
 """Seconds after which a request to the model has certainly been sent."""
@@ -53,6 +67,9 @@ class TurnRecorder:
         *,
         through_seq: int,
     ) -> None:
+        self._replies: dict[int, str] = {}
+        """The stored replies of the turn's steps."""
+        self._failed = False
         self._store = store
         self._begin = begin
         self._begun: Awaitable[TurnRow] | None = None
@@ -105,6 +122,7 @@ class TurnRecorder:
 
     async def continue_after(self, steps: list[Step]) -> None:
         """In a resumed turn, continue the numbers of its earlier steps."""
+        self._replies = {step.position: step.reply for step in steps}
         self._position = max((step.position + 1 for step in steps), default=0)
 
     async def mark_shown(self, seq: int) -> None:
@@ -145,6 +163,7 @@ class TurnRecorder:
     async def end_run(self, run_id: str, reply: ModelReply, calls: RunCalls) -> None:
         """Store that the code of a run has ended, and its result."""
         result = reply.result
+        self._failed = self._failed or result is None or bool(result.error)
         stop = result.stop.value if result else "box_lost"
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(
@@ -161,25 +180,60 @@ class TurnRecorder:
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
-    async def end_step(self, kept: str, tail: str, cost: StepCost) -> None:
-        """Store a reply and its cost. ``tail`` is the part of the reply that did not run."""
-        await self._store.turns.add_step(
-            await self.turn_id(),
-            Step(
-                position=self._position,
-                reply=kept + tail,
-                tail=tail,
-                model=cost.model,
-                prompt_tokens=cost.usage.prompt_tokens,
-                cached_tokens=cost.usage.cached_tokens,
-                completion_tokens=cost.usage.completion_tokens,
-                estimated=cost.usage.estimated,
-                cost=cost.money,
-                started=cost.started,
-                seconds=cost.seconds,
-            ),
+    async def end_step(
+        self, kept: str, tail: str, cost: StepCost, watch: StepWatch, sources: PromptSources
+    ) -> None:
+        """Store a reply, its cost, and what the model was shown. ``tail`` is the part of the reply
+        that did not run. ``watch`` has the request that was sent, ``sources`` what it is made
+        of."""
+        turn_id = await self.turn_id()
+        step = Step(
+            position=self._position,
+            reply=kept + tail,
+            tail=tail,
+            model=cost.model,
+            prompt_tokens=cost.usage.prompt_tokens,
+            cached_tokens=cost.usage.cached_tokens,
+            completion_tokens=cost.usage.completion_tokens,
+            estimated=cost.usage.estimated,
+            cost=cost.money,
+            started=cost.started,
+            seconds=cost.seconds,
         )
+        await self._save_prompt(
+            turn_id, watch, sources, beside=[self._store.turns.step_statement(turn_id, step)]
+        )
+        self._replies[self._position] = step.reply
         self._position += 1
+
+    async def end_without_reply(self, watch: StepWatch, sources: PromptSources, error: str) -> None:
+        """Store what the model was shown, and why it gave no reply. If it cannot be stored, the log
+        says so."""
+        self._failed = True
+        try:
+            await self._save_prompt(await self.turn_id(), watch, sources, error=error)
+        except StoreUnavailable as failure:
+            logger.warning("{}: a prompt is not stored: {}", self._chat_key, failure)
+
+    async def _save_prompt(
+        self,
+        turn_id: int,
+        watch: StepWatch,
+        sources: PromptSources,
+        *,
+        error: str = "",
+        beside: Sequence[SqlStatement] = (),
+    ) -> None:
+        recipe, parts = watch.describe(sources, self._replies)
+        row = PromptRow(
+            turn_id=turn_id,
+            position=self._position,
+            chat_key=str(self._chat_key),
+            recipe=recipe,
+            times=watch.times(),
+            error=error,
+        )
+        await self._store.prompts.add(row, parts, beside=beside)
 
     async def sent(self) -> list[DeliveryRow]:
         """Get all messages that the turn has sent so far."""
@@ -194,5 +248,9 @@ class TurnRecorder:
     ) -> None:
         """Store that the turn has ended; see `TurnRepository.end`."""
         await self._store.turns.end(
-            await self.turn_id(), stop=stop, waiting_seq=waiting_seq, only_asked=only_asked
+            await self.turn_id(),
+            stop=stop,
+            waiting_seq=waiting_seq,
+            only_asked=only_asked,
+            failed=self._failed or stop not in NORMAL_STOPS,
         )

@@ -86,6 +86,10 @@ StartRun = Callable[[], Awaitable[Run]]
 `SandboxError`."""
 
 
+def _ignore() -> None:
+    return None
+
+
 class ReplyReader:
     """Reads one reply. ``text`` is the part that has arrived so far, also after a cancellation."""
 
@@ -98,7 +102,13 @@ class ReplyReader:
         stream_code: bool,
         max_chars: int,
         is_call: Callable[[str], bool],
+        on_text: Callable[[], object] = _ignore,
+        on_end: Callable[[], object] = _ignore,
     ) -> None:
+        """``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
+        before the code has."""
+        self._on_text = on_text
+        self._on_end = on_end
         self._model = model
         self._start_run = start_run
         self._stream_code = stream_code
@@ -137,6 +147,7 @@ class ReplyReader:
                     await self._read_stream(request, watchers)
                 if self._reading.cancelled_caught:
                     self._end = "cut"
+                self._on_end()
                 result = await self._finish(watchers)
         finally:
             if self._run is not None and result is None:
@@ -153,6 +164,7 @@ class ReplyReader:
                 async for delta in deltas:
                     match delta:
                         case TextDelta(text):
+                            self._on_text()
                             self._chunks.append(text)
                             length += len(text)
                             events = self._code.feed(text)

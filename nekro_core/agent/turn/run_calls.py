@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+from nekro_core.agent.turn.call_results import result_text
 from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.llm.model import AudioPart, ImagePart, Part, TextPart
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -28,7 +29,7 @@ from nekro_core.tools.outcome import (
     ToolReturnMedia,
 )
 from nekro_core.tools.stub import doc, parameters_text
-from nekro_core.tools.tool import Visibility
+from nekro_core.tools.tool import Tool, Visibility
 
 _ARGUMENT_CHARS = 2000
 """Maximum number of characters of one text in the logged arguments of a call."""
@@ -47,6 +48,8 @@ IN_PROGRESS = ""
 
 Note = Callable[[str], Awaitable[object]]
 """Adds a system line to the chat's history."""
+ToolCaller = Callable[[Tool, AgentCtx, Sequence[Any], Mapping[str, Any] | None], Awaitable[Outcome]]
+"""Carries out a call: `call_tool`, or in a replay a function that gives recorded results."""
 SaveCalls = Callable[[Sequence[ToolCall]], object]
 """Writes calls to the store. The writes are queued when the function returns."""
 
@@ -84,7 +87,7 @@ class CallSender:
 class RunCalls:
     """Carries out a run's calls and logs them. The person and the chat come from ``ctx``, never
     from arguments. ``save`` writes the log to the store; without ``save``, the owner must write
-    `finished`."""
+    `finished`. ``carry_out`` runs the tools."""
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class RunCalls:
         clock: Callable[[], float],
         wall: Callable[[], float],
         save: SaveCalls = _save_nowhere,
+        carry_out: ToolCaller = call_tool,
     ) -> None:
         self.ctx = ctx
         """The context of all calls. Each call gets a copy with a separate sender."""
@@ -113,6 +117,7 @@ class RunCalls:
         self._clock = clock
         self._wall = wall
         self._save = save
+        self._carry_out = carry_out
         self._saved = 0
         self._save_timer: asyncio.TimerHandle | None = None
         self._positions = itertools.count()
@@ -132,6 +137,8 @@ class RunCalls:
         outcome_text = "cut off: the run ended before the tool did"
         index = next(self._positions) if position is None else position
 
+        recorded = ""
+
         def logged(outcome: str, seconds: float) -> ToolCall:
             return ToolCall(
                 position=index,
@@ -140,6 +147,7 @@ class RunCalls:
                 outcome=outcome,
                 started=started,
                 seconds=seconds,
+                result=recorded,
             )
 
         self._in_progress[index] = lambda: logged(IN_PROGRESS, 0.0)
@@ -152,7 +160,8 @@ class RunCalls:
             services = self.ctx.services
             sender = CallSender(outgoing or services.outgoing)
             ctx = replace(self.ctx, services=replace(services, outgoing=sender))
-            outcome = await call_tool(tool, ctx, call.args, call.kwargs)
+            outcome = await self._carry_out(tool, ctx, call.args, call.kwargs)
+            recorded = result_text(outcome, sent=sender.sent)
             outcome_text = "ok"
             match outcome:
                 case BehaviorReturn(text):

@@ -7,8 +7,10 @@ from typing import Protocol
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.settings import AgentSettings
+from nekro_core.agent.shown.recording import PromptDescriber
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.agent.turn.notices import NoticeSender
+from nekro_core.agent.turn.run_calls import ToolCaller
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
@@ -16,6 +18,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.plugins.host.kinds import BoxExtras
+from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
@@ -68,14 +71,15 @@ class PromptServices:
     settings: AgentSettings
     wall: Callable[[], float]
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
+    describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnServices(PromptServices):
     """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
-    ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, and ``clock`` is
-    monotonic (seconds).
+    ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, ``clock`` is
+    monotonic (seconds), and ``carry_out`` runs the tools.
     """
 
     inbox: Inbox
@@ -83,3 +87,4 @@ class TurnServices(PromptServices):
     notices: NoticeSender
     run_limits: RunLimits
     clock: Callable[[], float]
+    carry_out: ToolCaller = call_tool

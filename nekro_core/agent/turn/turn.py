@@ -13,6 +13,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.prompt.quoting import PromptLines
+from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
 from nekro_core.agent.turn.boxes import LAST_WORDS_S, LazyBox, TurnBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
@@ -154,19 +155,24 @@ class Turn:
     async def _take_step(self) -> str:
         """Ask the model once and run its code. Returns why the turn ended; empty if it
         continues."""
+        watch = StepWatch(self._services.describer, self._services.clock, self._services.wall)
         step = await self._next_step()
         await self._recorder.mark_shown(self._context.through_seq)
-        return await self._act(
-            StepRunner(
-                self._services,
-                step,
-                context=self._context,
-                recorder=self._recorder,
-                model=self._model,
-                limits=self._limits,
-                box=self._box,
-            )
+        runner = StepRunner(
+            self._services,
+            step,
+            context=self._context,
+            recorder=self._recorder,
+            model=self._model,
+            limits=self._limits,
+            box=self._box,
+            watch=watch,
         )
+        try:
+            return await self._act(runner)
+        except ModelError as error:
+            await self._recorder.end_without_reply(watch, step.sources, str(error))
+            raise
 
     async def _next_step(self) -> PreparedStep:
         step, self._prepared_step = self._prepared_step, None
@@ -290,8 +296,10 @@ class StepRunner:
         model: ChatModel,
         limits: Limits,
         box: TurnBox,
+        watch: StepWatch,
     ) -> None:
-        self.step = step
+        self.step = replace(step, request=watch.of(step.request))
+        self.watch = watch
         self.run_id = step.run_id
         self.calls = RunCalls(
             step.tools,
@@ -300,6 +308,7 @@ class StepRunner:
             clock=services.clock,
             wall=services.wall,
             save=lambda calls: recorder.save_calls(step.run_id, calls),
+            carry_out=services.carry_out,
         )
         self._services = services
         self._context = context
@@ -321,6 +330,8 @@ class StepRunner:
             stream_code=settings.stream_code,
             max_chars=settings.turn.reply_chars,
             is_call=lambda text: is_call(text, self.step.tools),
+            on_text=self.watch.first_token,
+            on_end=self.watch.reply_ended,
         )
         try:
             reply = await reader.read(request)
@@ -332,7 +343,9 @@ class StepRunner:
         if self._run_stored is not None:
             await self._run_stored
             await self._recorder.end_run(self.run_id, reply, self.calls)
-        await self._recorder.end_step(reply.kept, reply.tail, cost)
+        if reply.result is not None:
+            self.watch.statements(reply.result.timeline)
+        await self.record_step(reply.kept, reply.tail, cost)
         return reply
 
     async def start_run(self) -> Run:
@@ -346,6 +359,7 @@ class StepRunner:
         await box.put_links(extras.links)
         functions = self.step.tools.once(guest_functions)
         values = [GuestValue(name, text) for name, text in extras.values.items()]
+        self.watch.run_began()
         return await box.box.start_run(
             [*functions, *values] if values else functions,
             self._answer_code,
@@ -398,4 +412,12 @@ class StepRunner:
         if self._run_stored is not None:
             await self._recorder.cut_run(self.run_id, self.calls)
         if text:
-            await self._recorder.end_step("", text, self.pay(usage))
+            await self.record_step("", text, self.pay(usage))
+        elif self.watch.sent:
+            await self._recorder.end_without_reply(
+                self.watch, self.step.sources, "the turn was stopped before a reply"
+            )
+
+    async def record_step(self, kept: str, tail: str, cost: StepCost) -> None:
+        """Record the reply, its cost, and what the model was shown."""
+        await self._recorder.end_step(kept, tail, cost, self.watch, self.step.sources)

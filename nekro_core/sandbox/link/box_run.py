@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -16,6 +17,7 @@ from nekro_core.sandbox.box import (
     GuestCall,
     RunLimits,
     RunResult,
+    StatementTime,
     StopReason,
 )
 from nekro_core.sandbox.guest import guest_wire as wire
@@ -42,6 +44,8 @@ _STARVES_S = 0.02
 """No run can use up a box's memory in less time. So ``starved``, which reads a file, is not called
 after a shorter run."""
 
+_TIMED = 200
+"""Maximum number of pieces of source whose times are measured."""
 
 _QUIET = b'{"quiet":true}'
 """The text part of an ANSWER frame. It tells the box not to print the value of the answer."""
@@ -82,6 +86,7 @@ class BoxRun:
         self._loop = asyncio.get_running_loop()
         self._open_calls: dict[int, Job] = {}
         self._fed = self._executed = self._statements = self._call_count = 0
+        self._timeline: list[StatementTime] = []
         self._finishing = False
         self._stopping: _Ended | None = None
         self._printed = self._checkpoint = 0  # bytes of output
@@ -95,6 +100,8 @@ class BoxRun:
         """See `Run.feed`."""
         if self._result is None and not self._finishing:
             self._fed += 1
+            if self._fed <= _TIMED:
+                self._timeline.append(StatementTime(line, self._clock() - self._began))
             place = msgspec.json.encode({"line": line})
             self._channel.send_soon(wire.FEED, self._fed, place, source.encode("utf-8", "replace"))
             self._update_guest_time()
@@ -164,6 +171,12 @@ class BoxRun:
         elif kind == wire.DONE:
             self._statements += bool(text)
             self._executed = min(max(self._executed, number), self._fed)
+            if 0 < number <= len(self._timeline):
+                # The box chooses the number. A repeated one must not move the time.
+                known = self._timeline[number - 1]
+                if known.ended is None:
+                    ended = self._clock() - self._began
+                    self._timeline[number - 1] = replace(known, ended=ended)
         elif kind == wire.PRINTED:
             self._printed = number
         elif kind == wire.USED:
@@ -296,6 +309,7 @@ class BoxRun:
             fresh_output=output[self._checkpoint :].decode("utf-8", "replace"),
             error=ended.error[:_ERROR_LIMIT],
             statements=self._statements,
+            timeline=tuple(self._timeline),
             calls=self._call_count,
             seconds=self._used,
             globals_kept=kept,

@@ -11,7 +11,7 @@ def _id() -> tuple[str, Field[int]]:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0007_statistics")]
+    dependencies = [("store", "0008_shown_prompts")]
 
     initial = False
 

@@ -1,0 +1,67 @@
+"""Remembers what a prompt is made of, so that it can be stored as references instead of text.
+
+The code that writes a prompt adds each text and each line of the history. The order does not
+matter: `nekro_core.agent.shown.recording` looks for them in the request that was sent. What it does
+not find was changed by a plugin and is stored as text.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+OWN = "own"
+"""The program wrote the text. It is short and has no words of people, so it is stored as it is."""
+SHARED = "shared"
+"""Operators and authors of plugins wrote the text. It is stored once for all chats."""
+CHAT = "chat"
+"""The text may contain words of people. It is stored once for its chat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRecord:
+    """The line of a record. ``limit`` is the maximum number of characters of a message. ``mark`` is
+    1 for a record to answer, 2 for one that another turn will answer, else 0."""
+
+    seq: int
+    line: str
+    limit: int
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text of a prompt: its section, and who wrote it (`OWN`, `SHARED` or `CHAT`)."""
+
+    kind: str
+    text: str
+    scope: str
+
+
+@dataclass(slots=True)
+class PromptSources:
+    """The texts and lines of one prompt. ``pictures`` maps the bytes of each picture of the history
+    to its record and its number among the record's media."""
+
+    texts: list[SourceText] = field(default_factory=list)
+    records: list[ShownRecord] = field(default_factory=list)
+    pictures: dict[int, tuple[int, int]] = field(default_factory=dict)
+    zone: str = ""
+    offset: int = 0
+    own: Sequence[str] = ()
+
+    def add_text(self, kind: str, text: str, *, scope: str = CHAT) -> None:
+        """Add a text."""
+        if text:
+            self.texts.append(SourceText(kind, text, scope))
+
+    def add_records(self, shown: Iterable[ShownRecord]) -> None:
+        """Add lines of the history."""
+        self.records += shown
+
+    def use_form(self, zone: tzinfo | None, own: Collection[str]) -> None:
+        """Say in which zone times are written, and which accounts are the bot's."""
+        self.zone = zone.key if isinstance(zone, ZoneInfo) else ""
+        offset = datetime.now(zone).astimezone(zone).utcoffset()
+        self.offset = int(offset.total_seconds()) if offset else 0
+        self.own = sorted(own)

@@ -1,0 +1,1 @@
+"""Repeats a turn without effects, with another model, persona or mode."""

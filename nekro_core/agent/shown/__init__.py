@@ -1,0 +1,1 @@
+"""Stores what the model was shown in a step, and makes it again."""

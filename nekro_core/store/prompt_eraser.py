@@ -1,0 +1,188 @@
+"""Removes a person's words from what is stored about prompts.
+
+Recipes have no words of people. Parts of a chat may have them: what plugins added to the prompt,
+what code printed, what tools returned. Nothing says whose words these are. So all parts of the
+chats in which the person wrote are deleted; the viewer shows gaps there. Parts of other chats are
+deleted if they contain the person's id, name or a line that the person wrote. The recorded results
+of calls in these chats are deleted too: only replays need them.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import anyio.to_thread
+
+from nekro_core.chat import Text, Voice, decode_segments
+from nekro_core.chat.redact import SHORTEST, RedactionTarget
+from nekro_core.store.database import Database, Rows, SqlStatement
+from nekro_core.store.person import Person, is_one_of, runs_woken_by
+from nekro_core.store.prompt_recipe import decode_recipe, erased
+from nekro_core.store.prompts import PromptRepository, unpacked
+from nekro_core.store.traces import PersonTraces
+
+_SLICE = 500
+"""Number of rows that one query reads."""
+_WINDOW = 8
+"""Characters of the beginning of a line by which the person's words are found in other chats. A
+shorter line is too common to say whose it is."""
+_SHORTEST_NAME = 3
+
+
+class PromptEraser:
+    """Deletes and rewrites rows of ``prompts`` and ``prompt_parts``."""
+
+    def __init__(self, database: Database, prompts: PromptRepository) -> None:
+        self._database = database
+        self._prompts = prompts
+
+    async def look(self, person: Person, traces: PersonTraces) -> "ErasedWords":
+        """Read the person's words. Delete the prompts of their private chats, and the earlier
+        versions of the messages in all their chats. Call it before the person's messages and turns
+        are deleted."""
+        versions = [
+            SqlStatement(
+                "DELETE FROM message_versions WHERE seq IN "
+                "(SELECT seq FROM messages WHERE chat_key = ?)",
+                (str(chat_key),),
+            )
+            for chat_key in traces.chats
+        ]
+        prompts = [
+            SqlStatement(
+                "DELETE FROM prompts WHERE turn_id IN (SELECT id FROM turns WHERE chat_key = ?)",
+                (str(chat_key),),
+            )
+            for chat_key in traces.private
+        ]
+        if versions:
+            await self._database.write(*versions, *prompts)
+        theirs, values = is_one_of("instance", person.instances)
+        runs, of_runs = runs_woken_by(person)
+        rows = await self._database.read(
+            "SELECT seq, author, segments FROM messages WHERE "
+            f"({theirs} AND user_id = ? AND author = 'person') OR run_id IN ({runs})",
+            *values,
+            person.user_id,
+            *of_runs,
+        )
+        return ErasedWords(rows)
+
+    async def erase(
+        self, traces: PersonTraces, forgotten: RedactionTarget, words: "ErasedWords"
+    ) -> None:
+        """Remove the person. May be repeated."""
+        statements = [
+            SqlStatement("DELETE FROM prompt_parts WHERE chat_key = ?", (str(chat_key),))
+            for chat_key in traces.chats
+        ]
+        statements += [
+            SqlStatement(
+                "UPDATE tool_calls SET result = '' WHERE result <> '' AND run_id IN "
+                "(SELECT run_id FROM runs WHERE chat_key = ?)",
+                (str(chat_key),),
+            )
+            for chat_key in traces.shared
+        ]
+        if statements:
+            await self._database.write(*statements)
+        for chat_key in traces.shared:
+            await self._rewrite(str(chat_key), words.seqs, forgotten)
+        await self._search_parts(traces, forgotten, words)
+        self._prompts.forget_stored()
+
+    async def _rewrite(self, chat_key: str, gone: Collection[int], target: RedactionTarget) -> None:
+        turn = 0
+        while True:
+            turns = await self._database.read(
+                "SELECT id FROM turns WHERE chat_key = ? AND id > ? ORDER BY id LIMIT ?",
+                chat_key,
+                turn,
+                _SLICE,
+            )
+            if not turns:
+                return
+            marks = ", ".join("?" * len(turns))
+            rows = await self._database.read(
+                f"SELECT id, recipe FROM prompts WHERE turn_id IN ({marks})",
+                *(row["id"] for row in turns),
+            )
+            statements = await anyio.to_thread.run_sync(_rewritten, rows, gone, target)
+            if statements:
+                await self._database.write(*statements)
+            turn = turns[-1]["id"]
+
+    async def _search_parts(
+        self, traces: PersonTraces, forgotten: RedactionTarget, words: "ErasedWords"
+    ) -> None:
+        after = ""
+        while True:
+            rows = await self._database.read(
+                "SELECT hash, chat_key, data FROM prompt_parts WHERE hash > ? "
+                "ORDER BY hash LIMIT ?",
+                after,
+                _SLICE,
+            )
+            names = [each for each in traces.names if len(each) >= _SHORTEST_NAME]
+            found = await anyio.to_thread.run_sync(_containing, rows, forgotten, names, words)
+            if found:
+                marks = ", ".join("?" * len(found))
+                sql = f"DELETE FROM prompt_parts WHERE hash IN ({marks})"
+                await self._database.write(SqlStatement(sql, tuple(found)))
+            if len(rows) < _SLICE:
+                return
+            after = rows[-1]["hash"]
+
+
+class ErasedWords:
+    """The numbers of the records that are deleted, and the beginnings of the person's lines."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.seqs = frozenset(int(row["seq"]) for row in rows)
+        self.beginnings = frozenset(
+            line[:_WINDOW]
+            for row in rows
+            if row["author"] == "person"
+            for line in _lines(row["segments"])
+            if len(line) >= _WINDOW
+        )
+
+    def said_in(self, text: str) -> bool:
+        """Return whether one of the lines begins somewhere in the text."""
+        known = self.beginnings
+        return bool(known) and any(
+            text[at : at + _WINDOW] in known for at in range(len(text) - _WINDOW + 1)
+        )
+
+
+def _lines(segments: str) -> Iterable[str]:
+    for segment in decode_segments(segments):
+        if isinstance(segment, Text | Voice):
+            yield from (line.strip() for line in segment.text.splitlines())
+
+
+def _rewritten(
+    rows: Rows, gone: Collection[int], target: RedactionTarget
+) -> Sequence[SqlStatement]:
+    statements = []
+    for row in rows:
+        recipe = decode_recipe(row["recipe"])
+        after = erased(recipe, gone, target.text).encode() if recipe is not None else ""
+        if after != row["recipe"]:
+            sql = "UPDATE prompts SET recipe = ? WHERE id = ?"
+            statements.append(SqlStatement(sql, (after, row["id"])))
+    return statements
+
+
+def _containing(
+    rows: Rows, forgotten: RedactionTarget, names: Sequence[str], words: ErasedWords
+) -> list[str]:
+    """Return the hashes of the parts that contain the person."""
+    found = []
+    ids = [each for each in forgotten.ids if len(each) >= SHORTEST]
+    for row in rows:
+        text = unpacked(row["data"]).decode("utf-8", "replace")
+        named = any(each in text for each in ids) and forgotten.text(text) != text
+        if row["chat_key"]:  # What has no chat was written by operators and authors of plugins.
+            named = named or any(each in text for each in names) or words.said_in(text)
+        if named:
+            found.append(str(row["hash"]))
+    return found

@@ -1,0 +1,168 @@
+"""An operator lists turns, reads a trace and a prompt, and repeats a turn."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from nekro_core.agent.replay.replay import TurnReplayer
+from nekro_core.agent.shown.viewer import PromptViewer
+from nekro_core.chat import ChatKey
+from nekro_core.llm.model import RequestRejected
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.operator.audit import AuditLog
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem, NotAllowed
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from nekro_core.operator.turns import ShownPromptView, TurnDetails, TurnReplayView, Turns
+from nekro_core.store import Store
+from nekro_core.store.database import SqlStatement
+from tests.agent.bot import GROUP, LIN, Bot, answer, fence, running_bot
+from tests.agent.conftest import BoxCache, boxes
+
+__all__ = ["boxes"]
+
+OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
+VERA = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.PAGE)
+
+pytestmark = pytest.mark.jail
+
+
+@asynccontextmanager
+async def operated(
+    folder: Path, boxes: BoxCache, model: ScriptedModel, **options: Any
+) -> AsyncIterator[tuple[Bot, Turns]]:
+    async with running_bot(folder, boxes, model, **options) as bot:
+        turns = Turns(
+            AuditLog(bot.store.audit),
+            bot.store,
+            PromptViewer(bot.store, bot.services.pictures),
+            TurnReplayer(bot.services),
+            bot.services.policies.model_named,
+        )
+        yield bot, turns
+
+
+async def test_turns_are_listed_newest_first_and_filtered(tmp_path: Path, boxes: BoxCache) -> None:
+    refused = RequestRejected("no such model")
+    replies = [answer("a"), answer("b"), refused, fence("1/0"), answer("c")]
+    async with operated(tmp_path, boxes, ScriptedModel(replies)) as (bot, turns):
+        await bot.ask("one", user="lin")
+        await bot.ask("two", GROUP, to_bot=True, user="ann")
+        middle = time.time()
+        await bot.ask("three", user="lin")
+        await bot.ask("four", user="lin")
+        listed = await turns.list(VERA)
+        assert [each.asked for each in listed] == ["four", "three", "two", "one"]
+        assert [each.failed for each in listed] == [True, True, False, False]
+        assert [each.stop for each in listed] == ["finished", "model_rejected", *["finished"] * 2]
+
+        async def asked(**wanted: Any) -> list[str]:
+            return [each.asked for each in await turns.list(VERA, **wanted)]
+
+        assert await asked(chat_key=GROUP) == ["two"]
+        assert await asked(user_id="lin", failed=False) == ["one"]
+        assert await asked(stop="model_rejected") == ["three"]
+        assert await asked(model="scripted") == ["four", "three", "two", "one"]
+        assert await asked(since=middle) == ["four", "three"]
+        assert await asked(until=middle) == ["two", "one"]
+        assert await asked(since=time.time() + 9) == []
+        assert await asked(before=listed[1].turn_id, limit=1) == ["two"]
+        choices = await turns.choices(VERA)
+        assert choices.stops == ["finished", "model_rejected"]
+        assert choices.models == ["scripted"]
+        with pytest.raises(InvalidParameters, match="limit"):
+            await turns.list(VERA, limit=100_000)
+
+
+async def test_a_trace_and_a_prompt_are_values_that_become_json(
+    tmp_path: Path, boxes: BoxCache
+) -> None:
+    async with operated(tmp_path, boxes, ScriptedModel([answer("a")])) as (bot, turns):
+        await bot.ask("hello")
+        (listed,) = await turns.list(VERA)
+        details = await turns.one(VERA, turn_id=listed.turn_id)
+        prompt = await turns.shown(VERA, turn_id=listed.turn_id)
+        assert details.runs[0].calls[0].name == "send_channel_message"
+        assert [each.text for each in details.runs[0].sends] == ["a"]
+        assert prompt.exact
+        assert {"rules", "history", "task"} <= {each.kind for each in prompt.sections}
+        json.dumps(TypeAdapter(TurnDetails).dump_python(details, mode="json"))
+        json.dumps(TypeAdapter(ShownPromptView).dump_python(prompt, mode="json"))
+        with pytest.raises(NoSuchItem, match="no turn 99"):
+            await turns.one(VERA, turn_id=99)
+        with pytest.raises(NoSuchItem, match="step 5 of turn"):
+            await turns.shown(VERA, turn_id=listed.turn_id, step=5)
+
+
+async def test_an_operator_repeats_a_turn_with_another_model(
+    tmp_path: Path, boxes: BoxCache
+) -> None:
+    other = ScriptedModel(["never mind"])
+    named = {"small": other}
+    async with operated(tmp_path, boxes, ScriptedModel([answer("a")]), models=named.get) as (
+        bot,
+        turns,
+    ):
+        await bot.ask("hello", LIN)
+        (listed,) = await turns.list(VERA)
+        done = await turns.replay(OTTO, turn_id=listed.turn_id, model="small")
+        assert done.result.sends == ["never mind"]
+        assert done.result.original.turn.turn_id == listed.turn_id
+        assert bot.said() == ["a"]
+        json.dumps(TypeAdapter(TurnReplayView).dump_python(done.result, mode="json"))
+        with pytest.raises(NoSuchItem, match="no model group 'huge'"):
+            await turns.replay(OTTO, turn_id=listed.turn_id, model="huge")
+        with pytest.raises(NotAllowed, match="needs the role operator"):
+            await turns.replay(VERA, turn_id=listed.turn_id)
+
+
+CHATS, TURNS = 2_000, 100_000
+
+
+@pytest.mark.long
+async def test_a_filtered_page_of_many_turns_is_read_quickly(tmp_path: Path) -> None:
+    async with Store.open(f"sqlite://{tmp_path / 'many.sqlite3'}") as store:
+        await fill(store)
+        before = TURNS // 2
+        for wanted in (
+            {},
+            {"chat_key": ChatKey.parse("fake-group_7")},
+            {"user_id": "u5"},
+            {"model": "rare"},
+            {"stop": "limit_seconds"},
+            {"failed": True},
+            {"since": 1000.0, "until": 60_000.0},
+        ):
+            spent = []
+            for _ in range(5):
+                began = time.perf_counter()
+                turns = Turns(AuditLog(store.audit), store, *[None] * 3)  # type: ignore[arg-type]
+                assert await turns.list(VERA, before=before, **wanted)  # type: ignore[arg-type]
+                spent.append(time.perf_counter() - began)
+            print(wanted, f"{sorted(spent)[2] * 1000:.1f} ms")
+            assert sorted(spent)[2] < 0.1, wanted
+
+
+async def fill(store: Store) -> None:
+    database = store.erasing._database
+    for start in range(0, TURNS, 100):
+        rows = range(start + 1, start + 101)
+        marks = ", ".join(["(?, NULL, 1, 1, ?, ?, 1, ?, ?, ?, ?)"] * 100)
+        values: list[Any] = []
+        for n in rows:
+            stop = "limit_seconds" if n % 1000 == 0 else "finished"
+            model = "rare" if n % 5000 == 0 else "m"
+            chat = f"fake-group_{n % CHATS}"
+            values += [chat, f"u{n % 500}", stop, float(n), n + 1.0, model, n % 1000 == 0]
+        await database.write(
+            SqlStatement(
+                "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
+                f"stop, attempts, started, ended, model, failed) VALUES {marks}",
+                tuple(values),
+            )
+        )
