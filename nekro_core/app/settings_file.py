@@ -96,12 +96,15 @@ def with_value(text: str, path: Path, value: Any, comment: str = "") -> str:
 
 def without_value(text: str, path: Path, comment: str = "") -> str:
     """Return the text without a value, and without the ``comment`` that `with_value` wrote above
-    it. A text without the name stays the same."""
+    it. A table that has nothing else, also no comment, is removed too. A text without the name
+    stays the same."""
     import tomlkit  # noqa: PLC0415 - as above
 
     document = tomlkit.parse(text)
     table: Any = document
+    around = []
     for name in path[:-1]:
+        around.append(table)
         table = table.get(name)
         if not isinstance(table, Mapping):
             return text
@@ -113,6 +116,10 @@ def without_value(text: str, path: Path, comment: str = "") -> str:
         del lines[line - 2]
         return without_value("".join(lines), path)
     del table[path[-1]]
+    for outer, name in zip(reversed(around), reversed(path[:-1]), strict=True):
+        if outer[name].as_string().strip(" \t\r\n{}"):
+            break
+        del outer[name]
     return tomlkit.dumps(document)
 
 

@@ -116,6 +116,11 @@ def _add_settings_commands(commands: "argparse._SubParsersAction[argparse.Argume
         metavar="NAME VALUE",
         help="several pairs are changed together; a name alone reads its value from stdin",
     )
+    how = changed.add_mutually_exclusive_group()
+    how.add_argument("--unset", action="store_true", help="remove the names: the default applies")
+    how.add_argument(
+        "--from-env", action="store_true", help="move the names, or all, from .env to the file"
+    )
 
 
 def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:

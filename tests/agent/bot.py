@@ -387,6 +387,8 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
+            requests=unused,
+            announcements=unused,
         )
         async with (
             AccountDirectory(store, folder) as accounts,

@@ -44,7 +44,8 @@ async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     for name in os.environ:
         if name.upper().startswith("NEKRO_") or name in ("HOST", "PORT", "ENVIRONMENT"):
             monkeypatch.delenv(name)
-    settings = Settings.load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.load()
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as running:
         yield running
 
@@ -163,8 +164,9 @@ async def test_a_model_is_written_into_the_files_of_the_settings(app: App, model
 async def test_a_model_that_the_environment_names_is_not_changed_here(
     app: App, models: Models, tmp_path: Path
 ) -> None:
-    (tmp_path / ".env").write_text("NEKRO_MODELS__FAST__MODEL=one\n")
-    with pytest.raises(SettingLocked, match="NEKRO_MODELS__FAST__MODEL"):
+    written = "NEKRO_MODELS__FAST__BASE_URL=http://127.0.0.1:9/v1\nNEKRO_MODELS__FAST__MODEL=one\n"
+    (tmp_path / ".env").write_text(written)
+    with pytest.raises(SettingLocked, match="NEKRO_MODELS__FAST__"):
         await models.put(
             OTTO, group="fast", fields={"base_url": "http://127.0.0.1:9/v1", "model": "two"}
         )
