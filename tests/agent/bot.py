@@ -30,6 +30,7 @@ from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
+from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -387,7 +388,7 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
-            requests=unused,
+            requests=ContactRequests(folder, {}, clock=time.time),
             announcements=unused,
         )
         async with (
