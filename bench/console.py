@@ -12,7 +12,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.store import Dimension, LatencyMeasure, Period, Store
 
 _ROUNDS = 20
-_SLICE = 10
+_SLICE = 100
 """The statistics are filled in slices that are this many times as large as in the bot."""
 _YEAR_S = 365 * 86_400.0
 _TARGET_MS = 100.0

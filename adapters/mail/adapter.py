@@ -72,7 +72,7 @@ class MailAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     @property
-    def accounts(self) -> PlatformAccounts:
+    def managed_accounts(self) -> PlatformAccounts:
         """See `SupportsAccounts`."""
         return self._accounts
 

@@ -114,7 +114,7 @@ class MatrixAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     @property
-    def accounts(self) -> PlatformAccounts:
+    def managed_accounts(self) -> PlatformAccounts:
         """See `SupportsAccounts`."""
         return self._manager
 

@@ -90,7 +90,7 @@ class OneBotV11Adapter:
         return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
 
     @property
-    def accounts(self) -> PlatformAccounts:
+    def managed_accounts(self) -> PlatformAccounts:
         """See `SupportsAccounts`. An account that connects with the shared token appears when it
         connects."""
         return self._accounts

@@ -196,8 +196,10 @@ class OneBotGateway(StockAdapter):
             refusal = "" if self._tasks is not None else "the bot is not up"
         monitor = None if refusal else await self._monitor_of(account)
         if monitor is None:
+            # A paused account tries again every few seconds, which is no reason for a warning.
+            level = "WARNING" if refusal else "DEBUG"
             refusal = refusal or "the operator has paused the account"
-            logger.warning("OneBot v11: connection refused: {}", refusal)
+            logger.log(level, "OneBot v11: connection refused: {}", refusal)
             if account in self._monitors:
                 self._monitors[account].problem(f"a connection was refused: {refusal}")
             await websocket.close(1008, refusal)

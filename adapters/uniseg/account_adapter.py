@@ -46,7 +46,7 @@ class ManagedUnisegAdapter(UnisegAdapter):
         )
 
     @property
-    def accounts(self) -> PlatformAccounts:
+    def managed_accounts(self) -> PlatformAccounts:
         """See `SupportsAccounts`."""
         return self._manager
 

@@ -280,9 +280,9 @@ class App:
         self.site.start(self._tasks)
         self._timers.start()
 
-    def running(self, name: str) -> Adapter | None:
-        """Return an adapter that was started and not closed; None if there is none."""
-        return next((each for each in self._started if each.name == name), None)
+    def started_adapters(self) -> Mapping[str, Adapter]:
+        """Return the adapters that were started and not closed, by name."""
+        return {each.name: each for each in self._started}
 
     async def launch(self, adapter: Adapter) -> None:
         """Add an adapter and start it while the bot runs. Its errors are raised, and
@@ -298,7 +298,7 @@ class App:
 
     async def end(self, name: str) -> None:
         """Close an adapter while the bot runs. Messages to its chats wait until it runs again."""
-        adapter = self.running(name)
+        adapter = self.started_adapters().get(name)
         if adapter is not None:
             self._started.remove(adapter)
             await _close(adapter)

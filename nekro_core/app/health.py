@@ -18,6 +18,7 @@ import httpx
 
 from nekro_core.agent.turn.code_stream import misread_samples
 from nekro_core.app.instance import PortTaken, bind_listener, find_running_instance
+from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
 from nekro_core.delivery.accounts import read_names
@@ -109,7 +110,8 @@ def _files_of_operators(data: Path) -> Iterator[Finding]:
 def _adapters(settings: Settings) -> Iterator[Finding]:
     """Show which adapters start with the bot. Problems during the start of an adapter are in the
     bot's log."""
-    found, wanted = settings.adapters, settings.nekro_platforms
+    found = settings.adapters
+    wanted = (*settings.nekro_platforms, *read_enabled(settings.nekro_data_dir))
     names = ", ".join(each.name for each in found.enabled(wanted))
     yield Finding(area="adapters", ok=True, seen=f"{names} run with the bot")
     for problem in (*found.problems, *found.unknown(wanted)):

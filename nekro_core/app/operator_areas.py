@@ -105,7 +105,7 @@ async def open_operator(
             plugins=Plugins(audit, plugin_services(message_io, extensions, runtime)),
             backups=Backups(audit, backups),
             logs=Logs(audit, logs),
-            platforms=Platforms(audit, platforms, message_io.adapters),
+            platforms=Platforms(audit, platforms),
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
             settings=SettingsArea(audit, book),

@@ -41,8 +41,8 @@ class AdapterRunner(Protocol):
     def operator(self) -> OperatorHost:
         """The bot's interface for operators' pages."""
 
-    def running(self, name: str) -> Adapter | None:
-        """Return an adapter that was started; None if there is none of this name."""
+    def started_adapters(self) -> Mapping[str, Adapter]:
+        """Return the adapters that run, by name."""
 
     async def launch(self, adapter: Adapter) -> None:
         """Add an adapter and start it. Its errors are raised."""
@@ -84,6 +84,10 @@ class PlatformControl:
         """Record why a platform does not run."""
         self._problems[name] = problem
 
+    def adapters(self) -> Mapping[str, Adapter]:
+        """Return the adapters that run, by name."""
+        return self._runner.started_adapters() if self._runner else {}
+
     async def listed(self) -> tuple[PlatformStatus, ...]:
         """See `PlatformSwitch.listed`."""
         found = await self._find()
@@ -95,7 +99,7 @@ class PlatformControl:
         async with self._switching:
             manifest = await self._manifest(name)
             runner, driver = self._ready()
-            if runner.running(name) is None:
+            if name not in runner.started_adapters():
                 try:
                     await self._launch(manifest, runner, driver)
                 except PlatformNotSwitched as error:
@@ -158,7 +162,7 @@ class PlatformControl:
 
     def _status(self, manifest: AdapterManifest) -> PlatformStatus:
         name = manifest.name
-        adapter = self._runner.running(name) if self._runner else None
+        adapter = self.adapters().get(name)
         problem = self._problems.get(name, "")
         wanted = manifest.always or name in self._named or name in self._enabled
         if adapter is not None:

@@ -27,11 +27,11 @@ from nekro_core.backup.manifest import (
     may_be_named,
     without_doubles,
 )
-from nekro_core.backup.own_archives import one_at_a_time
+from nekro_core.backup.own_archives import OwnBackups, one_at_a_time
 from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
 from nekro_core.backup.progress import BackupWork
 from nekro_core.store import StoreUnavailable
-from nekro_core.store.sqlite_copy import copy_sqlite, is_sqlite
+from nekro_core.store.file_copy import copy_sqlite, is_sqlite
 from nekro_core.store.upgrade import known_migrations, newest_migration
 
 ENVIRONMENT = "env/"
@@ -42,6 +42,7 @@ _KEPT_FREE = 64 * 1024 * 1024
 _MOST_SECRETS = 64 * 1024 * 1024
 """Maximum size in bytes of all secrets together. They are encrypted in memory, so that they are not
 written to the disk a second time."""
+_WORKING = ".nekro-backup-"
 _DUMP_GUESS = 64 * 1024 * 1024
 
 
@@ -94,7 +95,7 @@ def make_backup(
         raise BackupRefused(f"{target} exists already: give another name, or delete it")
     if not target.parent.is_dir():
         raise BackupRefused(f"the folder {target.parent} does not exist: make it first")
-    with one_at_a_time(source.data), _working_folder(target) as folder:
+    with one_at_a_time(source.data), _working_folder(target, OwnBackups(source.data)) as folder:
         _check_space(source, folder)
         begun = wall()
         copying = _Copying(source, folder, work, with_secrets=passphrase is not None)
@@ -139,9 +140,12 @@ def env_files(folder: Path) -> tuple[Path, ...]:
 
 
 @contextmanager
-def _working_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside the target, on the same disk, and delete it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=".nekro-backup-", dir=target.parent))
+def _working_folder(target: Path, own: OwnBackups) -> Iterator[Path]:
+    """Make a folder beside the target, on the same disk, and delete it at the end. Folders that
+    killed processes left in ``data/backups`` are deleted too."""
+    for left in own.folder.glob(f"{_WORKING}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_WORKING, dir=target.parent))
     try:
         yield folder
     finally:
@@ -183,8 +187,8 @@ class _Copying:
             dump_postgres(self.source.database_url, copy, lambda done: work.set_done(done, done))
             # The bot migrates the database at its start, so a server has all migrations.
             return copy, known_migrations()[-1]
-        _copy_database(file, copy, work.set_done)
         try:
+            copy_sqlite(file, copy, work.set_done)
             schema = newest_migration(copy)
         except StoreUnavailable as error:
             raise BackupRefused(str(error)) from None
@@ -241,9 +245,9 @@ class _Copying:
         copy = self.folder / "other"
         copy.unlink(missing_ok=True)
         try:
-            _copy_database(path, copy, lambda _done, _total: self.work.advance(0))
+            copy_sqlite(path, copy, lambda _done, _total: self.work.advance(0))
             writer.add_file(DATA + name, copy)
-        except BackupRefused as error:
+        except StoreUnavailable as error:
             self.left_out.append(f"{name}: copied as it is, it may be inconsistent: {error}")
             writer.add_file(DATA + name, path)
         copy.unlink(missing_ok=True)
@@ -258,19 +262,6 @@ class _Copying:
             for name, data in self.secrets:
                 packed.writestr(name, data)
         return out.getvalue()
-
-
-def _copy_database(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
-    """Copy an SQLite file and check the copy. Raises `BackupRefused`."""
-    try:
-        damage = copy_sqlite(source, target, done)
-    except StoreUnavailable as error:
-        raise BackupRefused(str(error)) from error
-    if damage:
-        raise BackupRefused(
-            f"{source.name} is damaged ({damage}): a backup of it would be too. Put back an older "
-            "backup, or a copy from the folder 'copies'"
-        )
 
 
 def _is_beside_database(path: Path) -> bool:

@@ -27,7 +27,7 @@ from nekro_core.backup.settings import BackupSettings
 from nekro_core.backup.stage import check_backup
 from nekro_core.system.background_tasks import background_tasks
 
-_LOOK_S = 60.0
+LOOK_S = 60.0
 """Seconds between two looks at the clock. A machine may have slept meanwhile."""
 
 
@@ -60,11 +60,13 @@ class BackupService:
         settings: BackupSettings,
         *,
         wall: Callable[[], float] = time.time,
+        look_s: float = LOOK_S,
     ) -> AsyncIterator[Self]:
-        """Open the service. While the block is open, it makes backups by the schedule."""
+        """Open the service. While the block is open, it makes backups by the schedule, and looks at
+        the clock every ``look_s`` seconds."""
         service = cls(source, settings, wall)
         async with background_tasks() as tasks:
-            tasks.start_soon(service._keep_schedule, name="backups")
+            tasks.start_soon(service._keep_schedule, look_s, name="backups")
             yield service
 
     @property
@@ -159,10 +161,10 @@ class BackupService:
         """Discard the prepared restore. Return False if there is none."""
         return await anyio.to_thread.run_sync(cancel_prepared, self._source.data)
 
-    async def _keep_schedule(self) -> None:
+    async def _keep_schedule(self, look_s: float) -> None:
         tried = 0.0
         while True:
-            await anyio.sleep(_LOOK_S)
+            await anyio.sleep(look_s)
             every_s = self._settings.every_hours * 3600.0
             if not every_s:
                 continue

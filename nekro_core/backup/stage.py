@@ -32,7 +32,7 @@ from nekro_core.backup.manifest import (
 from nekro_core.backup.postgres_copy import check_dump, is_postgres
 from nekro_core.backup.progress import BackupWork
 from nekro_core.store import StoreUnavailable
-from nekro_core.store.sqlite_copy import damage_of_sqlite
+from nekro_core.store.file_copy import integrity_problem
 from nekro_core.store.upgrade import newest_migration
 from nekro_core.system.atomic_files import write_whole
 
@@ -241,8 +241,8 @@ def _unpack_database(archive: BackupArchive, file: Path, dump: Path, work: Backu
         check_dump(dump)
         return
     archive.unpack(members[SQLITE], file, work)
-    if damage := damage_of_sqlite(file):
-        raise InvalidBackup(f"the database in the backup is damaged: {damage}")
+    if problem := integrity_problem(file):
+        raise InvalidBackup(f"the database in the backup is damaged: {problem}")
     try:
         schema = newest_migration(file)
     except StoreUnavailable as error:

@@ -82,7 +82,7 @@ class UsageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatView:
+class ChatRowView:
     """A chat in the list.
 
     Attributes:
@@ -122,7 +122,7 @@ class ChatView:
 class ChatsView:
     """A part of the list. ``before`` is the argument for the next part; 0 at the end."""
 
-    chats: list[ChatView]
+    chats: list[ChatRowView]
     before: int
 
 
@@ -315,7 +315,7 @@ class Chats(Area):
         return ChatsView(chats=[self._chat(each) for each in page.chats], before=page.before)
 
     @query(role=AccessRole.VIEWER)
-    async def one(self, actor: Actor, *, chat_key: ChatKey) -> ChatView:  # noqa: ARG002
+    async def one(self, actor: Actor, *, chat_key: ChatKey) -> ChatRowView:  # noqa: ARG002
         """Get one chat.
 
         Args:
@@ -419,7 +419,7 @@ class Chats(Area):
 
         Args:
             chat_key: The chat.
-            field: What to change: a field of a table of data/conduct.toml.
+            field: What to change: a field of a table of the file of overrides.
             value: The new value; nothing to use the value of the account or the bot again.
             revision: The ``revision`` of the policy that was shown. If somebody changed the policy
                 since, nothing is changed. Empty to change it in any case.
@@ -543,9 +543,9 @@ class Chats(Area):
             raise NoSuchItem(f"there is no message {seq}")
         return line
 
-    def _chat(self, chat: ChatSummary) -> ChatView:
+    def _chat(self, chat: ChatSummary) -> ChatRowView:
         newest = chat.newest
-        return ChatView(
+        return ChatRowView(
             chat_key=chat.chat_key,
             platform=chat.adapter,
             account=chat.account,

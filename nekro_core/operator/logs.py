@@ -51,7 +51,7 @@ class Logs(Area):
                 40 ERROR.
             chat_key: Only lines of this chat.
             turn_id: Only lines of this turn.
-            plugin: Only lines of this plugin, by its key.
+            plugin: Only lines of this plugin, as the list of plugins names it.
             text: Only lines that contain this text.
             before: The number of a line: list only older ones. 0 for the newest.
             limit: The largest number of lines.

@@ -1,6 +1,5 @@
 """Manages the people of the console: who they are, what they may do, and how they log in."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -9,8 +8,18 @@ from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import NoSuchItem, NotAllowed, OperatorError
 from nekro_core.operator.identity import Enrolment, Identity, UnknownPerson
+from nekro_core.operator.people_views import (
+    InvitationView,
+    NewToken,
+    PersonView,
+    SessionView,
+    TokenView,
+    person_view,
+    session_view,
+    token_view,
+)
 from nekro_core.operator.roles import AccessRole, Actor
-from nekro_core.store import ConsolePerson, ConsoleSession, ConsoleToken, PersonState
+from nekro_core.store import ConsolePerson, PersonState
 
 JOIN_PATH = "/join?token="
 """The address of an invitation, without host and secret."""
@@ -18,98 +27,6 @@ JOIN_PATH = "/join?token="
 _NOT_GIVEN = SecretStr("")
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Number = Annotated[int, Field(ge=1)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonView:
-    """A person of the console.
-
-    Attributes:
-        name: The name, by which the person logs in.
-        role: What the person may do.
-        state: ``invited``, ``active`` or ``disabled``.
-        has_password: Whether the person can log in with a password.
-        has_second_factor: Whether a login also needs a code.
-        recovery_codes: How many recovery codes are left. Only in the person's own view.
-        created: Seconds since 1970.
-    """
-
-    name: str
-    role: AccessRole
-    state: PersonState
-    has_password: bool
-    has_second_factor: bool
-    recovery_codes: int
-    created: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvitationView:
-    """A link with which a person chooses a password. It works once and cannot be shown again.
-
-    Attributes:
-        name: The person.
-        path: The link's path, to be put after the address of the bot.
-    """
-
-    name: str
-    path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionView:
-    """A browser that is logged in.
-
-    Attributes:
-        session_id: The session's number.
-        name: The person.
-        created: When the person logged in, in seconds since 1970.
-        last_used: When the session was last used, exact to a minute.
-        expires: When it ends by itself.
-        address: The network address of the login.
-        user_agent: What the browser called itself.
-    """
-
-    session_id: int
-    name: str
-    created: float
-    last_used: float
-    expires: float
-    address: str
-    user_agent: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenView:
-    """An API token, without the token itself.
-
-    Attributes:
-        token_id: The token's number.
-        name: The person for whom it stands.
-        label: What the person called it.
-        prefix: The beginning of the token, by which it can be recognized.
-        scopes: What it may do, such as ``turns:read``.
-        created: Seconds since 1970.
-        expires: When it stops to work; 0 for never.
-        last_used: When it was last used, exact to a minute; 0 for never.
-    """
-
-    token_id: int
-    name: str
-    label: str
-    prefix: str
-    scopes: tuple[str, ...]
-    created: float
-    expires: float
-    last_used: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewToken:
-    """A token that was made. The secret cannot be shown again."""
-
-    token: TokenView
-    secret: str
 
 
 class People(Area):
@@ -129,13 +46,13 @@ class People(Area):
     @query(role=AccessRole.OWNER)
     async def everybody(self, actor: Actor) -> list[PersonView]:  # noqa: ARG002
         """List all people in the order in which they were added."""
-        return [_view(each) for each in await self._identity.people.all()]
+        return [person_view(each) for each in await self._identity.people.all()]
 
     @query(role=AccessRole.VIEWER)
     async def myself(self, actor: Actor) -> PersonView:
         """Show who asks."""
         person = await self._own(actor)
-        return _view(person, await self._identity.second_factor.codes_left(person))
+        return person_view(person, await self._identity.second_factor.codes_left(person))
 
     @action(role=AccessRole.OWNER)
     async def invite(
@@ -191,7 +108,7 @@ class People(Area):
         undo = UndoCall(
             action="people.change_role", parameters={"name": person.name, "role": person.role}
         )
-        changed = _view(await self._one(name))
+        changed = person_view(await self._one(name))
         return Change(result=changed, subject=person.name, old=person.role, new=role, undo=undo)
 
     @action(role=AccessRole.OWNER)
@@ -206,7 +123,7 @@ class People(Area):
         undo = UndoCall(action="people.enable", parameters={"name": person.name})
         changed = await self._one(name)
         return Change(
-            result=_view(changed),
+            result=person_view(changed),
             subject=person.name,
             old=person.state,
             new=changed.state,
@@ -224,7 +141,7 @@ class People(Area):
         await self._identity.people.enable(person)
         changed = await self._one(name)
         return Change(
-            result=_view(changed), subject=person.name, old=person.state, new=changed.state
+            result=person_view(changed), subject=person.name, old=person.state, new=changed.state
         )
 
     @action(role=AccessRole.VIEWER)
@@ -237,7 +154,7 @@ class People(Area):
         person = await self._own(actor)
         _by_person(actor)
         valid = await self._identity.people.rename(person, name)
-        changed = _view(await self._one(valid))
+        changed = person_view(await self._one(valid))
         return Change(result=changed, subject=person.name, old=person.name, new=valid)
 
     @action(role=AccessRole.VIEWER)
@@ -308,7 +225,7 @@ class People(Area):
             raise NotAllowed("only an owner may remove the second factor of another person")
         await self._check_present(actor, own, present)
         await self._identity.second_factor.remove(person)
-        changed = _view(await self._one(person.name))
+        changed = person_view(await self._one(person.name))
         return Change(result=changed, subject=person.name, old="second factor")
 
     @query(role=AccessRole.VIEWER)
@@ -320,7 +237,7 @@ class People(Area):
         """
         person = await self._own_or_others(actor, name)
         found = await self._identity.sessions.of(person)
-        return [_session(each, person.name) for each in found]
+        return [session_view(each, person.name) for each in found]
 
     @action(role=AccessRole.VIEWER)
     async def end_session(self, actor: Actor, *, session_id: Number) -> Change[SessionView]:
@@ -333,7 +250,7 @@ class People(Area):
             for each in await self._identity.sessions.of(person):
                 if each.session_id == session_id:
                     await self._identity.sessions.end(session_id)
-                    view = _session(each, person.name)
+                    view = session_view(each, person.name)
                     return Change(result=view, subject=person.name, old=each.user_agent)
         raise NoSuchItem(f"there is no session {session_id}, or it is another person's")
 
@@ -357,7 +274,9 @@ class People(Area):
         """
         person = await self._own_or_others(actor, name)
         found = await self._identity.tokens.all()
-        return [_token(each, person.name) for each in found if each.person_id == person.person_id]
+        return [
+            token_view(each, person.name) for each in found if each.person_id == person.person_id
+        ]
 
     @action(role=AccessRole.VIEWER)
     async def make_token(
@@ -382,7 +301,7 @@ class People(Area):
         secret, token = await self._identity.tokens.make(
             person, name=label, scopes=scopes, days=days
         )
-        view = _token(token, person.name)
+        view = token_view(token, person.name)
         return Change(result=NewToken(token=view, secret=secret), subject=person.name, new=view)
 
     @action(role=AccessRole.VIEWER, destructive=True)
@@ -397,7 +316,7 @@ class People(Area):
         if token.person_id not in names:
             raise NoSuchItem(f"there is no API token {token_id}, or it is another person's")
         await self._identity.tokens.revoke(token_id)
-        view = _token(token, names[token.person_id])
+        view = token_view(token, names[token.person_id])
         return Change(result=view, subject=view.name, old=view)
 
     async def _own(self, actor: Actor) -> ConsolePerson:
@@ -449,40 +368,3 @@ def _by_person(actor: Actor) -> None:
     outlives the token."""
     if actor.scopes is not None:
         raise NotAllowed("an API token cannot change how people log in: use the page")
-
-
-def _view(person: ConsolePerson, recovery_codes: int = 0) -> PersonView:
-    return PersonView(
-        name=person.name,
-        role=AccessRole(person.role),
-        state=person.state,
-        has_password=bool(person.password_hash),
-        has_second_factor=bool(person.totp_secret),
-        recovery_codes=recovery_codes,
-        created=person.created,
-    )
-
-
-def _session(session: ConsoleSession, name: str) -> SessionView:
-    return SessionView(
-        session_id=session.session_id,
-        name=name,
-        created=session.created,
-        last_used=session.last_used,
-        expires=session.expires,
-        address=session.address,
-        user_agent=session.user_agent,
-    )
-
-
-def _token(token: ConsoleToken, name: str) -> TokenView:
-    return TokenView(
-        token_id=token.token_id,
-        name=name,
-        label=token.name,
-        prefix=token.prefix,
-        scopes=tuple(sorted(token.scopes)),
-        created=token.created,
-        expires=token.expires,
-        last_used=token.last_used,
-    )

@@ -6,7 +6,6 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, Secret
 
-from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.platforms.contract import (
     AccountStatus,
     ConnectionHint,
@@ -72,18 +71,14 @@ class Platforms(Area):
 
     Args:
         audit: The audit log.
-        switch: Switches platforms on and off.
-        adapters: The adapters that run, by name. It is read at each call.
+        switch: Switches platforms on and off, and has the adapters that run.
     """
 
     name = "platforms"
 
-    def __init__(
-        self, audit: AuditLog, switch: PlatformSwitch, adapters: Mapping[str, Adapter]
-    ) -> None:
+    def __init__(self, audit: AuditLog, switch: PlatformSwitch) -> None:
         super().__init__(audit)
         self._switch = switch
-        self._adapters = adapters
 
     @query(role=AccessRole.VIEWER)
     async def listed(self, actor: Actor) -> list[PlatformStatus]:  # noqa: ARG002
@@ -104,9 +99,9 @@ class Platforms(Area):
         """
         return [
             AccountView(platform=name, status=status)
-            for name, adapter in self._adapters.items()
+            for name, adapter in self._switch.adapters().items()
             if platform in (None, name) and isinstance(adapter, SupportsAccounts)
-            for status in adapter.accounts.listed()
+            for status in adapter.managed_accounts.listed()
         ]
 
     @query(role=AccessRole.VIEWER)
@@ -336,7 +331,7 @@ class Platforms(Area):
         return Change(result=status, subject=platform, new=status.state, undo=undo)
 
     def _accounts(self, platform: str) -> PlatformAccounts:
-        adapter = self._adapters.get(platform)
+        adapter = self._switch.adapters().get(platform)
         if adapter is None:
             raise NoSuchItem(f"the platform {platform!r} does not run")
         if not isinstance(adapter, SupportsAccounts):
@@ -344,7 +339,7 @@ class Platforms(Area):
                 f"the accounts of {platform} are set in the environment or .env; they cannot be "
                 "managed while the bot runs"
             )
-        return adapter.accounts
+        return adapter.managed_accounts
 
 
 def _undo(name: str, platform: str, account: str) -> UndoCall:

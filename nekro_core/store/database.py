@@ -143,9 +143,10 @@ class Database:
         return done
 
     def write_later(self, take: Later) -> None:
-        """Commit statements together with the next write, or after a second if there is none.
+        """Commit statements together with the next transaction, or after a second.
 
-        So they need no commit of their own while the bot has something else to write. ``take`` is
+        So they need no commit of their own while the bot has more to write than single messages.
+        ``take`` is
         called when the commit begins. It returns the statements, and it must not raise. To call
         this again with the same ``take`` before the commit changes nothing. A statement that fails
         is logged and lost.
@@ -172,10 +173,15 @@ class Database:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            if self._later:
+            if self._later and self._needs_transaction():
                 self._commit_later()
             taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
             await self._commit(taken)
+
+    def _needs_transaction(self) -> bool:
+        """Whether the next commit has several statements. One statement alone commits faster, so it
+        does not take others along."""
+        return len(self._waiting) > 1 or len(self._waiting[0].statements) > 1
 
     def close(self) -> None:
         """Refuse new writes. `keep` ends when all queued writes are committed."""

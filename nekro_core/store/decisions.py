@@ -120,8 +120,8 @@ class DecisionRepository:
         self._noted: defaultdict[MessageDecision, list[int]] = defaultdict(list)
 
     def note(self, seq: int, decision: MessageDecision) -> None:
-        """Store a decision together with the next write of the store, or a second later if there is
-        none. If the process is killed before that, the decision is lost; the next process decides
+        """Store a decision together with the next transaction of the store, or within a second. If
+        the process is killed before that, the decision is lost; the next process decides
         again about the messages that were not handled. A later decision replaces an earlier one."""
         self._noted[decision].append(seq)
         self._database.write_later(self._take)

@@ -21,7 +21,7 @@ _WINDOW = 20_000
 SQLite file runs meanwhile."""
 _OF_A_CHAT = 5_000
 """The same for the messages of one chat, which are further apart in the file."""
-_LONGEST_S = 0.05
+_LONGEST_S = 0.04
 """Another query begins only within this many seconds."""
 _MOST_FOUND = 200
 

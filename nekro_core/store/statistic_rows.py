@@ -1,6 +1,6 @@
 """Adds counts to the rows of the statistics."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
@@ -57,7 +57,7 @@ class LatencyMeasure(StrEnum):
     """One call of a tool; of the whole bot and of each tool."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
     """The columns of a row that are added up."""
 
@@ -73,10 +73,10 @@ class Sums:
     calls: int = 0
     call_errors: int = 0
 
-    def add(self, other: "Sums") -> None:
-        """Add another row."""
-        for name in SUMMED:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+    def parts(self) -> list[tuple[int, float]]:
+        """Return the columns that are not 0, by their number in `SUMMED`."""
+        values = (getattr(self, name) for name in SUMMED)
+        return [(number, value) for number, value in enumerate(values) if value]
 
 
 KEPT_S: Mapping[tuple[Period, Dimension], float] = MappingProxyType(
@@ -127,21 +127,29 @@ class Increments:
     row of their own."""
 
     now: float
-    _sums: defaultdict[tuple[Value, ...], Sums] = field(default_factory=lambda: defaultdict(Sums))
+    _sums: dict[tuple[Value, ...], list[float]] = field(default_factory=dict)
     _latencies: Counter[tuple[Value, ...]] = field(default_factory=Counter)
 
     def count(self, at: float, subjects: Sequence[Subject], sums: Sums) -> None:
         """Add to the rows of these subjects at this time, and to those of the whole bot."""
+        parts = sums.parts()
         for period in Period:
             start = period_start(period, at)
-            self._sums[period, Dimension.ALL, "", "", start].add(sums)
+            self._add((period, Dimension.ALL, "", "", start), parts)
             for dimension, name in subjects:
                 if is_kept(period, dimension, self.now - at):
-                    self._sums[period, dimension, name, "", start].add(sums)
+                    self._add((period, dimension, name, "", start), parts)
 
     def count_member(self, chat_key: str, user_id: str, sums: Sums) -> None:
         """Add to the row of a person in a chat."""
-        self._sums[Period.EVER, Dimension.MEMBER, chat_key, user_id, 0].add(sums)
+        self._add((Period.EVER, Dimension.MEMBER, chat_key, user_id, 0), sums.parts())
+
+    def _add(self, key: tuple[Value, ...], parts: list[tuple[int, float]]) -> None:
+        row = self._sums.get(key)
+        if row is None:
+            row = self._sums[key] = [0.0 if name == "cost" else 0 for name in SUMMED]
+        for number, value in parts:
+            row[number] += value
 
     def count_latency(
         self, at: float, subjects: Sequence[Subject], measure: LatencyMeasure, seconds: float
@@ -157,10 +165,7 @@ class Increments:
 
     def statements(self) -> Iterator[SqlStatement]:
         """Return the statements that add everything to the rows."""
-        rows = [
-            (*_texts(key), *(getattr(sums, name) for name in SUMMED))
-            for key, sums in self._sums.items()
-        ]
+        rows = [(*_texts(key), *sums) for key, sums in self._sums.items()]
         yield from adding("statistics", KEY, SUMMED, rows)
         latencies = [(*_texts(key), number) for key, number in self._latencies.items()]
         yield from adding("latencies", LATENCY_KEY, ("number",), latencies)

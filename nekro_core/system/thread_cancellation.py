@@ -1,6 +1,12 @@
 """Lets blocking code in a worker thread notice that the task that waits for it was cancelled."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import anyio.from_thread
+
+_thread = threading.local()
 
 
 def stop_if_cancelled() -> None:
@@ -8,9 +14,24 @@ def stop_if_cancelled() -> None:
     and the waiting task was cancelled.
 
     A thread cannot be stopped from outside, so long blocking work calls this from time to time,
-    where it can end without leaving anything half-done. In any other thread this does nothing.
+    where it can end without leaving anything half-done. In any other thread, and within
+    `not_stopped`, this does nothing.
     """
+    if getattr(_thread, "not_stopped", False):
+        return
     try:
         anyio.from_thread.check_cancelled()
     except RuntimeError:  # no worker thread of anyio: nobody can cancel it
         return
+
+
+@contextmanager
+def not_stopped() -> Iterator[None]:
+    """Carry a block out to its end although the waiting task was cancelled: to take back what was
+    done before."""
+    before = getattr(_thread, "not_stopped", False)
+    _thread.not_stopped = True
+    try:
+        yield
+    finally:
+        _thread.not_stopped = before

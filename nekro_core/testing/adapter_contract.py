@@ -427,7 +427,7 @@ class AdapterContract:
         """
         adapter = harness.adapter
         if isinstance(adapter, SupportsAccounts):
-            fields = adapter.accounts.form()["properties"]
+            fields = adapter.managed_accounts.form()["properties"]
             assert fields
             for name, field in fields.items():
                 assert field.get("title"), name
@@ -447,13 +447,13 @@ class AdapterContract:
         await harness.say("hello")
         await harness.received(1)
         assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
-        status = _online(adapter.accounts)
+        status = _online(adapter.managed_accounts)
         assert status.account
         assert status.connected_since is not None
         assert status.last_event_at is not None
         assert status.events.total >= 1
         assert status.sends.total == 1
-        assert adapter.accounts.connection_hint(status.key, "http://127.0.0.1:8080").text
+        assert adapter.managed_accounts.connection_hint(status.key, "http://127.0.0.1:8080").text
 
     async def test_a_paused_account_is_silent_until_it_is_resumed(
         self, harness: AdapterHarness
@@ -465,19 +465,19 @@ class AdapterContract:
             harness: The adapter under test.
         """
         adapter = harness.adapter
-        if not isinstance(adapter, SupportsAccounts) or not adapter.accounts.live:
+        if not isinstance(adapter, SupportsAccounts) or not adapter.managed_accounts.live:
             return
         await harness.say("before")
         await harness.received(1)
-        key = _online(adapter.accounts).key
+        key = _online(adapter.managed_accounts).key
         with anyio.fail_after(LIMIT_S):
-            paused = await adapter.accounts.pause(key)
+            paused = await adapter.managed_accounts.pause(key)
         assert paused.state is AccountState.PAUSED
         assert paused.connected_since is None
         receipt = await adapter.send(_delivery(harness, Text("are you there?")))
         assert receipt.state is DeliveryState.PENDING
-        await adapter.accounts.resume(key)
-        seen = await adapter.accounts.wait_until_seen(key, limit_s=LIMIT_S)
+        await adapter.managed_accounts.resume(key)
+        seen = await adapter.managed_accounts.wait_until_seen(key, limit_s=LIMIT_S)
         assert seen.state is AccountState.ONLINE
         await harness.say("after")
         count = 2
@@ -495,14 +495,14 @@ class AdapterContract:
         adapter = harness.adapter
         if not isinstance(adapter, SupportsAccounts):
             return
-        before = {status.key for status in adapter.accounts.listed()}
+        before = {status.key for status in adapter.managed_accounts.listed()}
         nonsense = {"no_such_field": "hunter2 is my password"}
         with pytest.raises(InvalidAccountSettings) as refused:
-            await adapter.accounts.add(nonsense)
+            await adapter.managed_accounts.add(nonsense)
         assert "hunter2" not in str(refused.value)
         with pytest.raises(UnknownAccount):
-            await adapter.accounts.remove("nobody")
-        assert {status.key for status in adapter.accounts.listed()} == before
+            await adapter.managed_accounts.remove("nobody")
+        assert {status.key for status in adapter.managed_accounts.listed()} == before
 
     async def test_a_medium_that_is_not_there_is_rejected(self, harness: AdapterHarness) -> None:
         """If the file of a picture or voice does not exist, the receipt is ``rejected``. Nothing is

@@ -388,7 +388,7 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
-            requests=ContactRequests(folder, {}, clock=time.time),
+            requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
         )
         async with (

@@ -151,6 +151,7 @@ async def test_a_platform_is_switched_on_and_off_while_the_bot_runs_and_stays_so
         assert account.status.key == "bot@example.test"
         off = await platforms.disable(OTTO, platform="mail")
         assert off.result.state is PlatformState.OFF
+        assert await platforms.accounts(VERA, platform="mail") == []
         assert (await platforms.enable(OTTO, platform="mail")).result.state == "running"
         await platforms.disable(OTTO, platform="mail")
         with pytest.raises(PlatformNotSwitched, match="always runs"):

@@ -207,6 +207,14 @@ async def test_a_stopped_backup_leaves_no_file(data: Path, tmp_path: Path) -> No
     assert {*after} - {*before} <= {"backups/.making", "nekro.sqlite3-wal", "nekro.sqlite3-shm"}
 
 
+async def test_what_a_killed_backup_left_is_deleted_by_the_next_one(data: Path) -> None:
+    await talk(data)
+    write(data / "backups" / ".nekro-backup-killed" / "database", b"half a copy")
+    async with BackupService.open(source_of(data), BackupSettings()) as service:
+        made = await service.make()
+    assert {path.name for path in (data / "backups").iterdir()} == {made.path.name, ".making"}
+
+
 async def test_old_backups_are_deleted_after_a_new_one_was_checked(data: Path) -> None:
     await talk(data)
     now = 1_700_000_000.0
@@ -225,6 +233,23 @@ async def test_old_backups_are_deleted_after_a_new_one_was_checked(data: Path) -
             await service.check(names[-1])
         with pytest.raises(BackupRefused):
             await service.path("../nekro.sqlite3")
+
+
+async def test_the_schedule_makes_a_backup_when_the_newest_is_old_enough(data: Path) -> None:
+    await talk(data)
+    now = time.time()
+    async with BackupService.open(
+        source_of(data), BackupSettings(every_hours=24), wall=lambda: now, look_s=0.01
+    ) as service:
+        with anyio.fail_after(30):
+            while not await service.list():
+                await anyio.sleep(0.01)
+        await anyio.sleep(0.2)
+        assert len(await service.list()) == 1
+        now += 25 * 3600
+        with anyio.fail_after(30):
+            while len(await service.list()) < 2:
+                await anyio.sleep(0.01)
 
 
 def test_only_one_backup_is_made_at_a_time(data: Path, tmp_path: Path) -> None:

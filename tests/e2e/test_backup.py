@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nekro_core.backup.prepared import prepare_restore
 from tests.e2e.bot_process import ROOT, running_bot
 from tests.e2e.test_erase import PLUGIN, picture
 from tests.e2e.whole_bot import TOKEN, WELL, ModelByChat, WholeBot, fence, model_settings, until
@@ -164,3 +165,30 @@ async def test_the_first_start_after_a_restore_lets_plugins_erase_people_again(
                 assert b"saffron-newt" not in content, path
                 assert b"vermilion-otter" not in content, path
                 assert str(LEAVER).encode() not in content, path
+
+
+async def test_a_prepared_restore_is_carried_out_by_a_restart(tmp_path: Path) -> None:
+    script, find = ModelByChat(), "SELECT COUNT(*) FROM messages WHERE segments LIKE ?"
+    async with (
+        ScriptedModelServer(script) as model,
+        running_bot(tmp_path, **model_settings(model)) as bot,
+        OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
+    ):
+        await peer.wait_connected()
+        whole = WholeBot(bot, peer, script)
+        group = whole.group()
+        assert await whole.ask(group, "turquoise-badger") == [WELL]
+        await nekro(tmp_path, "backup", NEKRO_DATA_DIR=str(bot.data))
+        assert await whole.ask(group, "saffron-newt") == [WELL]
+        (made,) = (bot.data / "backups").glob("*.zip")
+        # As `Backups.prepare_restore` does in the bot.
+        await prepare_restore(made, bot.data, f"sqlite://{bot.data / 'nekro.sqlite3'}")
+        assert whole.rows(find, "%saffron-newt%") == [(1,)]
+        await bot.stop()
+        await bot.start()
+        assert whole.rows(find, "%saffron-newt%") == [(0,)]
+        assert whole.rows(find, "%turquoise-badger%") == [(1,)]
+        (aside,) = tmp_path.glob("data-before-restore-*")
+        assert b"saffron-newt" in (aside / "nekro.sqlite3").read_bytes()
+        assert not (bot.data / "restore").exists()
+        assert "was restored" in bot.log

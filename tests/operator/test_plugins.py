@@ -1,6 +1,7 @@
 """An operator manages the plugins of a running bot, and everything is in the audit log."""
 
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 VIEWER = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.PAGE)
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.API)
+MAIBOT = Path(__file__).parents[1] / "compat" / "maibot" / "plugins"
 CHAT = ChatKey.parse("test-private_lin")
 CONFIG = '''
 from pydantic import Field
@@ -249,6 +251,39 @@ async def test_a_turn_that_runs_during_an_update_ends_with_its_functions(
         assert done.result.version == "2"
     assert answers == ["as 1, then ann: it"]
     assert await chat.ask("again", code="send_channel_message(ponder())") == ["as 2"]
+
+
+async def test_a_plugin_of_maibot_is_refused_updated_and_removed_like_any_other(
+    operator: Operator, tmp_path: Path
+) -> None:
+    source = tmp_path / "work" / "fortune"
+    shutil.copytree(MAIBOT / "fortune-teller", source)
+    manifest = json.loads((source / "_manifest.json").read_text())
+    wanted = {"type": "plugin", "id": "nobody.here", "version_spec": ">=1"}
+    broken = {**manifest, "dependencies": [wanted]}
+    (source / "_manifest.json").write_text(json.dumps(broken))
+    plugins = operator.plugins
+    shown = (await plugins.look(OTTO, source=SecretStr(str(source)))).result
+    assert (shown.key, shown.loads) == (manifest["id"], None)
+    assert [str(each) for each in shown.problems] == [
+        "it needs the plugin nobody.here (install that first)"
+    ]
+    with pytest.raises(InstallRefused, match=r"it needs the plugin nobody\.here"):
+        await plugins.install(OTTO, source=SecretStr(str(source)))
+
+    (source / "_manifest.json").write_text(json.dumps(manifest))
+    view = (await plugins.install(OTTO, source=SecretStr(str(source)))).result
+    assert (view.state, view.has_form, view.version) == ("loaded", True, manifest["version"])
+    before = await plugins.tools(VIEWER, plugin=view.key)
+    assert before
+    (source / "_manifest.json").write_text(json.dumps({**manifest, "version": "99.0.0"}))
+    view = (await plugins.update(OTTO, plugin=view.key)).result
+    assert (view.state, view.version) == ("loaded", "99.0.0")
+    assert len(await plugins.tools(VIEWER, plugin=view.key)) == len(before)
+    view = (await plugins.roll_back(OTTO, plugin=view.key)).result
+    assert view.version == manifest["version"]
+    await plugins.remove(OTTO, plugin=view.key, data=True)
+    assert await plugins.tools(VIEWER, plugin=view.key) == ()
 
 
 async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -28,6 +28,13 @@ from nekro_core.chat import (
 )
 from nekro_core.delivery.adapter import Capabilities, UncertainDelivery
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError
+from nekro_core.delivery.platforms.contract import (
+    AccountState,
+    AccountStatus,
+    ConnectionHint,
+    TrafficCount,
+)
+from nekro_core.delivery.platforms.errors import InvalidAccountSettings, UnknownAccount
 from nekro_core.testing import adapter_contract
 from nekro_core.testing.adapter_contract import AdapterContract, adapter_manifest
 from tests.delivery.fakes import message
@@ -38,8 +45,54 @@ MANIFEST = AdapterManifest(
     name="kind",
     folder=Path("kind"),
     package="kind",
-    capabilities=frozenset({"edit", "confirm"}),
+    capabilities=frozenset({"accounts", "edit", "confirm"}),
 )
+
+
+class KindAccounts:
+    """The accounts of `KindAdapter`: one, which may be paused."""
+
+    live = True
+
+    def __init__(self, adapter: "KindAdapter") -> None:
+        self.adapter = adapter
+        self.fields = {"token": {"title": "Token", "description": "The token of the account."}}
+
+    def form(self) -> dict[str, Any]:
+        return {"properties": self.fields}
+
+    def listed(self) -> tuple[AccountStatus, ...]:
+        paused = self.adapter.offline
+        status = AccountStatus(
+            key="bot",
+            state=AccountState.PAUSED if paused else AccountState.ONLINE,
+            account="bot",
+            connected_since=None if paused else 5.0,
+            last_event_at=6.0,
+            events=TrafficCount(total=self.adapter.heard),
+            sends=TrafficCount(total=len(self.adapter.shown)),
+        )
+        return (status,)
+
+    def connection_hint(self, key: str, address: str) -> ConnectionHint:
+        return ConnectionHint(text=f"enter {address}")
+
+    async def add(self, values: Mapping[str, Any]) -> AccountStatus:
+        raise InvalidAccountSettings(dict.fromkeys(values, "is not known"))
+
+    async def remove(self, key: str) -> None:
+        raise UnknownAccount(key)
+
+    async def pause(self, key: str) -> AccountStatus:
+        self.adapter.offline = True
+        return self.listed()[0]
+
+    async def resume(self, key: str) -> AccountStatus:
+        self.adapter.offline = False
+        return self.listed()[0]
+
+    async def wait_until_seen(self, key: str, *, limit_s: float) -> AccountStatus:
+        return self.listed()[0]
 
 
 class KindAdapter:
@@ -54,7 +107,8 @@ class KindAdapter:
         self.shown: dict[str, str] = {}
         self.keys: dict[str, str] = {}
         self.refuses = self.silent = self.offline = False
-        self.closed = 0
+        self.closed = self.heard = 0
+        self.managed_accounts: Any = KindAccounts(self)
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
         return self.can
@@ -103,6 +157,7 @@ class Harness:
         self.inbound: list[ChatMessage] = []
 
     async def say(self, text: str, *, user: str = "10001", message_id: str = "") -> str:
+        self.adapter.heard += 1
         number = str(len(self.inbound) + 1)
         self.inbound.append(message(GROUP, user=user, message_id=number, segments=(Text(text),)))
         return number
@@ -198,6 +253,48 @@ def adds_edits(harness: Harness) -> None:
         return Receipt(state=SENT, message_id=message_id)
 
     harness.adapter.edit = edit
+
+
+def accounts(**fields: Any) -> Break:
+    """Replace methods or attributes of the adapter's accounts."""
+
+    def apply(harness: Harness) -> None:
+        for name, value in fields.items():
+            setattr(harness.adapter.managed_accounts, name, value)
+
+    return apply
+
+
+def never_pauses(harness: Harness) -> None:
+    listed = harness.adapter.managed_accounts.listed
+
+    async def pause(_: str) -> AccountStatus:
+        status: AccountStatus = listed()[0]
+        return replace(status, state=AccountState.PAUSED, connected_since=None)
+
+    harness.adapter.managed_accounts.pause = pause
+
+
+def never_resumes(harness: Harness) -> None:
+    async def resume(_: str) -> None: ...
+
+    harness.adapter.managed_accounts.resume = resume
+
+
+def counts_nothing(harness: Harness) -> None:
+    shown = harness.adapter.managed_accounts.listed
+
+    def listed() -> tuple[AccountStatus, ...]:
+        return tuple(replace(each, events=TrafficCount()) for each in shown())
+
+    harness.adapter.managed_accounts.listed = listed
+
+
+async def accepts_anything(_: Mapping[str, Any]) -> None: ...
+
+
+async def shows_the_value(values: Mapping[str, Any]) -> None:
+    raise InvalidAccountSettings({"settings": f"{values} cannot be used"})
 
 
 def shields(harness: Harness) -> None:
@@ -297,10 +394,24 @@ BROKEN: dict[str, list[Break]] = {
         changed(send=always(SENT, message_id="m1")),
         changed(send=raises(FileNotFoundError("all.png"))),
     ],
+    "test_the_form_of_an_account_explains_its_fields": [
+        accounts(fields={}),
+        accounts(fields={"token": {"title": "Token"}}),
+    ],
+    "test_an_account_shows_its_state_and_counts_what_comes_and_goes": [counts_nothing],
+    "test_a_paused_account_is_silent_until_it_is_resumed": [never_pauses, never_resumes],
+    "test_impossible_account_settings_are_refused": [
+        accounts(add=accepts_anything),
+        accounts(add=shows_the_value),
+        accounts(remove=accepts_anything),
+    ],
     "test_own_accounts_are_known": [changed(own_accounts=no_accounts)],
     "test_a_cancelled_send_ends_at_once": [shields],
     "test_closing_twice_is_fine": [closes_once],
 }
+BROKEN_PROMISES = (
+    AssertionError, TimeoutError, OSError, RuntimeError, ValueError, pytest.fail.Exception,
+)  # fmt: skip
 CASES = [
     pytest.param(promise, broken, id=f"{promise.removeprefix('test_')}-{number}")
     for promise, several in BROKEN.items()
@@ -316,7 +427,7 @@ async def test_a_broken_promise_is_caught(
     monkeypatch.setattr(adapter_contract, "SOON_S", 0.5)
     harness = Harness(KindAdapter())
     broken(harness)
-    with pytest.raises((AssertionError, TimeoutError, OSError, RuntimeError, ValueError)):
+    with pytest.raises(BROKEN_PROMISES):
         await judge(promise, harness)
 
 

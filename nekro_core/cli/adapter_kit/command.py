@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from nekro_core.app.adapters import FOLDER, PACKAGE, AdapterBroken, AdapterDirectory, check_adapter
+from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused, require_name, write_folder
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
@@ -26,7 +27,8 @@ FILES: Mapping[str, str] = MappingProxyType(
 
 async def _list(_: argparse.Namespace) -> int:
     settings = Settings.load()
-    data, wanted = settings.nekro_data_dir.absolute(), settings.nekro_platforms
+    data = settings.nekro_data_dir.absolute()
+    wanted = (*settings.nekro_platforms, *read_enabled(data))
     adapters = AdapterDirectory.find(data, installed=True)
     for each in adapters.manifests.values():
         state = "always" if each.always else "on" if each.name in wanted else "off"

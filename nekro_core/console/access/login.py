@@ -4,12 +4,9 @@ A session begins with a name and a password (and a code, if the person has a sec
 one-time link, or with the owner's token.
 """
 
-from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
-from urllib.parse import parse_qs
 
-import anyio
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
@@ -17,6 +14,7 @@ from loguru import logger
 
 from nekro_core.console.access.authentication import Authenticator
 from nekro_core.console.access.guard import client_address, session_cookie, wait_headers
+from nekro_core.console.access.login_forms import FormRefused, LoginForms
 from nekro_core.console.access.login_page import (
     code_page,
     join_page,
@@ -29,55 +27,9 @@ from nekro_core.operator.http_routes import API, PAGE, Route, WebApiError
 from nekro_core.operator.identity import InvitationSpent, WeakPassword, name_key
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.store import ConsolePerson, StoreUnavailable
-from nekro_core.system.errors import NekroError
 
-MAX_FORM_BYTES = 4096
-"""Maximum number of bytes of a login form."""
-FORM_S = 10.0
-"""Time limit for receiving the form, in seconds. A slower client would use a connection that other
-clients need."""
-MOST_FORMS = 32
-"""Maximum number of forms that are being received at once. If there are more, the oldest is
-refused. A browser sends the form in one piece."""
 _LONGEST_NAME = 100
 """Characters of an offered name that are looked at. No name is that long."""
-
-
-class _FormRefused(NekroError):
-    """A form is too large or too slow."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(str(status))
-        self.status = status
-
-
-class _Forms:
-    """Receives the forms of logins, within limits of size, time and number."""
-
-    def __init__(self) -> None:
-        self._coming: deque[anyio.CancelScope] = deque()
-
-    async def read(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form. Raises `_FormRefused`."""
-        body = b""
-        with anyio.move_on_after(FORM_S) as patience:
-            self._coming.append(patience)
-            for oldest in [*self._coming][:-MOST_FORMS]:
-                oldest.cancel()
-            try:
-                async for chunk in request.stream():
-                    body += chunk
-                    if len(body) > MAX_FORM_BYTES:
-                        raise _FormRefused(413)
-            finally:
-                self._coming.remove(patience)
-        if patience.cancelled_caught:
-            raise _FormRefused(408)
-        try:
-            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
-        except ValueError:
-            raise _FormRefused(413) from None
-        return {name: values[0] for name, values in fields.items()}
 
 
 class LoginPages:
@@ -87,7 +39,7 @@ class LoginPages:
         self._authenticator = authenticator
         self._audit = audit
         self._identity = authenticator.identity
-        self._forms = _Forms()
+        self._forms = LoginForms()
 
     async def arrive(self, request: Request, token: str) -> Response:
         """Answer ``/``, with the token of a one-time link or without."""
@@ -253,7 +205,7 @@ class _LoginRoute(APIRoute):
         async def answering(request: Request) -> Response:
             try:
                 return await handler(request)
-            except _FormRefused as refused:
+            except FormRefused as refused:
                 return _refused(request, "login_ended", refused.status)
             except StoreUnavailable as error:
                 logger.error("{} {}: {}", request.method, request.url.path, error)

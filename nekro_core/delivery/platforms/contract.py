@@ -318,7 +318,7 @@ class SupportsAccounts(Adapter, Protocol):
     """An adapter whose accounts an operator can manage while the bot runs."""
 
     @property
-    def accounts(self) -> PlatformAccounts:
+    def managed_accounts(self) -> PlatformAccounts:
         """The accounts of the adapter."""
 
 

@@ -566,6 +566,7 @@ class AccountManager(Generic[Settings]):
             logger.exception("{}: account {} ended", self._adapter, entry.monitor.key)
             entry.monitor.failed(f"an unexpected error ended it: {error!r}")
         finally:
+            entry.monitor.stopped()
             if entry.scope is scope:
                 entry.scope = None
             entry.ended.set()

@@ -104,6 +104,11 @@ class AccountMonitor:
         """Record that the operator has paused the account."""
         self._leave(AccountState.PAUSED)
 
+    def stopped(self) -> None:
+        """Record that the account is no longer connected because the adapter ends."""
+        if self.state in (AccountState.ONLINE, AccountState.CONNECTING):
+            self._leave(AccountState.OFFLINE)
+
     def started(self) -> None:
         """Record that connecting begins."""
         self._leave(AccountState.CONNECTING)

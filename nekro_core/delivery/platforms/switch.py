@@ -1,9 +1,11 @@
 """Describes the platforms that an operator can switch on and off while the bot runs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from nekro_core.delivery.adapter import Adapter
 from nekro_core.system.errors import NekroError
 
 
@@ -49,6 +51,13 @@ class PlatformNotSwitched(NekroError):
 
 class PlatformSwitch(Protocol):
     """Switches platforms on and off."""
+
+    def adapters(self) -> Mapping[str, Adapter]:
+        """Return the adapters that run.
+
+        Returns:
+            The adapters by name.
+        """
 
     async def listed(self) -> tuple[PlatformStatus, ...]:
         """List all platforms: those that run, and those that could.

@@ -1,7 +1,7 @@
 """Reads the header of a GGUF file, and computes how much memory its model needs.
 
-Source: the GGUF specification in the documentation of https://github.com/ggml-org/ggml. Only the
-few values that decide about memory are kept; the others are skipped.
+Source: the GGUF specification in the repository ggml-org/ggml. Only the few values that decide
+about memory are kept; the others are skipped.
 """
 
 import struct

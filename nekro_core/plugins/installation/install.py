@@ -1,5 +1,4 @@
-"""Installs, updates and removes a plugin. Either all files of a plugin are
-changed, or none.
+"""Installs, updates, restores and removes a plugin. Either all of this is done, or nothing.
 
 A plugin is switched off while its files change, so that its code has ended before the files are
 replaced. The switch is in the file of plugin switches, which a running bot reads.
@@ -11,12 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from packaging.requirements import Requirement
 
-from nekro_core.plugins.host.file_moves import MoveInProgress, PluginMove, delete, move_files
+from nekro_core.plugins.host.file_moves import delete
 from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
@@ -30,6 +30,7 @@ from nekro_core.plugins.installation.bot_follower import (
     no_preflight,
 )
 from nekro_core.plugins.installation.check_order import CheckResult
+from nekro_core.plugins.installation.exchange import FileExchange, NewFiles
 from nekro_core.plugins.installation.files import FilesRefused, changes, copy_files, digests
 from nekro_core.plugins.installation.inspection import PluginInspection, inspect_plugin
 from nekro_core.plugins.installation.installed import (
@@ -38,16 +39,15 @@ from nekro_core.plugins.installation.installed import (
     install_record,
     recover_interrupted,
 )
-from nekro_core.plugins.installation.own_writes import changes_of_others, keep_files, kept_files
+from nekro_core.plugins.installation.own_writes import changes_of_others, kept_files
 from nekro_core.plugins.installation.packages import PluginNeeds, get_packages, plugin_needs
 from nekro_core.plugins.installation.proposal import PluginProposal, digest_of, needed_packages
 from nekro_core.plugins.installation.report import RIGHTS, abilities_text, printable
 from nekro_core.plugins.installation.sources import FetchedPlugin, PluginSource, fetch
-from nekro_core.plugins.installation.switched_off import switched_off
 from nekro_core.plugins.installation.versions import OldVersion, OldVersions
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.requirements import PluginRequirement
-from nekro_core.system.thread_cancellation import stop_if_cancelled
+from nekro_core.system.thread_cancellation import not_stopped, stop_if_cancelled
 from nekro_core.tools.problem import ProblemSeverity
 
 _STAGING = ".installing"
@@ -131,10 +131,17 @@ class Installer:
             self._tell(found)
             if not self.ask("Install it?"):
                 return ""
-            needs = plugin_needs(fetched.path, item)
+            needs, before = plugin_needs(fetched.path, item), self._needs_of(item)
             self._get_checked(item, needs, fetched, force=force)
-            record = _record(source, fetched, place, looked)
-            self._exchange(item, looked.key, fetched.path, place, staging, record, force=force)
+            new = NewFiles(
+                item=item,
+                key=looked.key,
+                ready=fetched.path,
+                place=place,
+                staging=staging,
+                record=_record(source, fetched, place, looked),
+            )
+            self._exchange(new, before, force=force)
         self._follow(item, looked.key)
         return item
 
@@ -179,12 +186,18 @@ class Installer:
             self._tell(found)
             if not self.ask("Update it?"):
                 return ""
-            needs = plugin_needs(fetched.path, item)
+            needs, before = plugin_needs(fetched.path, item), self._needs_of(item)
             self._get_checked(item, needs, fetched, force=force)
-            key = found.looked.key
-            fresh = _record(source, fetched, place, found.looked)
-            kept = self._kept(record, place, fetched)
-            self._exchange(item, key, fetched.path, place, staging, fresh, kept=kept, force=force)
+            new = NewFiles(
+                item=item,
+                key=found.looked.key,
+                ready=fetched.path,
+                place=place,
+                staging=staging,
+                record=_record(source, fetched, place, found.looked),
+                kept=tuple(self._kept(record, place, fetched)),
+            )
+            self._exchange(new, before, force=force)
         return item
 
     def versions(self, name: str) -> tuple[OldVersion, ...]:
@@ -218,12 +231,20 @@ class Installer:
             if not self.ask(f"Go back from {record.version} to {old.record.version}?"):
                 return ""
             kept = kept_files(record.files, self._here(place), old.record.files)
-            needs = plugin_needs(ready, item)
-            if [str(each.requirement) for each in needs.every] != [*self.shelf.needs.get(item, ())]:
+            needs, before = plugin_needs(ready, item), self._needs_of(item)
+            if [str(each.requirement) for each in needs.every] != before:
                 self.reach(InstallStage.PACKAGES)
                 self._get(item, needs)
-            fresh = msgspec.structs.replace(old.record, at=time.time(), path=record.path)
-            self._exchange(item, fresh.key, ready, place, staging, fresh, kept=kept, force=True)
+            new = NewFiles(
+                item=item,
+                key=old.record.key,
+                ready=ready,
+                place=place,
+                staging=staging,
+                record=msgspec.structs.replace(old.record, at=time.time(), path=record.path),
+                kept=tuple(kept),
+            )
+            self._exchange(new, before, force=True)
         return item
 
     def _proposal(self, source: PluginSource, fetched: FetchedPlugin) -> PluginProposal:
@@ -266,54 +287,30 @@ class Installer:
             lost=tuple(lost),
         )
 
-    def _exchange(
-        self,
-        item: str,
-        key: str,
-        ready: Path,
-        place: Path,
-        staging: Path,
-        record: InstalledPlugin,
-        *,
-        kept: list[str] | None = None,
-        force: bool,
-    ) -> None:
-        """Put the files of a plugin in place, and load it. If it was there, the old files become an
-        old version. If the bot of this process cannot load it, the old files are put back, unless
-        ``force`` is set. Nothing of this can be cancelled."""
-        before = self._records.all().get(item)
-        aside = self._versions.make_place(item, before) if before else staging / "replaced"
-        with self._moving(item, key, place, aside, record):
-            self.reach(InstallStage.REPLACE)
-            with self._quiet(item, key) as resumed:
-                keep_files(place, ready, kept or [])
-                self._move(ready, place, aside)
-            if resumed.problem and not force:
-                with self._quiet(item, key):
-                    place.rename(staging / "refused")
-                    if aside.exists():
-                        aside.rename(place)
-                self._versions.trim(item)
-                raise InstallRefused(
-                    f"{item} could not be loaded, so it is as it was before: {resumed.problem}"
-                )
-            self._records.put(item, record)
-        self._versions.trim(item)
+    def _exchange(self, new: NewFiles, needs: list[str], *, force: bool) -> None:
+        """Put new files in place. If they cannot be loaded, the packages are again those of
+        ``needs``, the requirements before."""
+        restore = partial(self._restore_packages, new.item, needs)
+        self._files.replace(new, force=force, restore=restore)
 
-    @contextmanager
-    def _quiet(self, item: str, key: str) -> Iterator["_Resumed"]:
-        """End a plugin for a ``with`` block, and load it afterwards."""
-        resumed = _Resumed()
-        if self.follower is None:
-            with switched_off(self.data_dir, item, key):
-                yield resumed
+    def _needs_of(self, item: str) -> list[str]:
+        return [*self.shelf.needs.get(item, ())]
+
+    def _restore_packages(self, item: str, needs: list[str]) -> None:
+        """Make a plugin's requirements again what they were, also if the operator has cancelled the
+        change."""
+        if self._needs_of(item) == needs:
             return
-        self.follower.suspend(item)
-        try:
-            yield resumed
-        finally:
-            self.reach(InstallStage.LOAD)
-            resumed.problem = self.follower.resume(item)
+        with not_stopped():
+            wanted = tuple(PluginRequirement(Requirement(text), item) for text in needs)
+            try:
+                self._get(item, PluginNeeds(wanted))
+            except PackagesRefused as error:
+                self._say(f"  its packages are not as they were: {error}")
+
+    @property
+    def _files(self) -> FileExchange:
+        return FileExchange(data_dir=self.data_dir, follower=self.follower, reach=self.reach)
 
     def _kept(self, record: InstalledPlugin, place: Path, fetched: FetchedPlugin) -> list[str]:
         """The data files of an installed plugin that an update keeps."""
@@ -340,8 +337,8 @@ class Installer:
         record = self._records.all().get(item)
         with (
             self._staging() as staging,
-            self._moving(item, key, place, staging / "replaced", record, loses=own),
-            self._quiet(item, key),
+            self._files.moving(item, key, place, staging / "replaced", record, loses=own),
+            self._files.quiet(item, key),
         ):
             place.rename(staging / "replaced")
             if own is not None:
@@ -411,7 +408,7 @@ class Installer:
             return ""
         self._get_checked(item, needs, found, force=force)
         self._records.put(item, _record(source, found, place, looked))
-        with self._quiet(item, looked.key):
+        with self._files.quiet(item, looked.key):
             pass
         return item
 
@@ -462,9 +459,7 @@ class Installer:
         self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool
     ) -> None:
         """Install a plugin's packages and check the plugin with them; see `accept`."""
-        before = [
-            PluginRequirement(Requirement(text), item) for text in self.shelf.needs.get(item, ())
-        ]
+        before = self._needs_of(item)
         check = self.check or (
             lambda plugin: check_with(plugin, self.shelf, self.settings, self.data_dir)
         )
@@ -479,8 +474,11 @@ class Installer:
                 force=force,
             )
         except NotAccepted as error:
-            self._get(item, PluginNeeds(tuple(before)))
+            self._restore_packages(item, before)
             raise InstallRefused(str(error)) from None
+        except BaseException:  # it was cancelled
+            self._restore_packages(item, before)
+            raise
 
     def _checked(
         self, check: Callable[[FetchedPlugin], CheckResult], fetched: FetchedPlugin
@@ -503,48 +501,6 @@ class Installer:
         """Finish or undo a change that a killed command has begun."""
         if self.data_dir.is_dir():
             recover_interrupted(self.data_dir)
-
-    @contextmanager
-    def _moving(
-        self,
-        item: str,
-        key: str,
-        place: Path,
-        aside: Path,
-        record: InstalledPlugin | None,
-        *,
-        loses: Path | None = None,
-    ) -> Iterator[None]:
-        """Keep a note about the change on disk while the plugin's files are moved. If this process
-        is killed, the note says how to finish or undo the change."""
-        plan = PluginMove(
-            item=item,
-            key=key,
-            place=place.relative_to(self.data_dir).as_posix(),
-            aside=aside.relative_to(self.data_dir).as_posix(),
-            replaces=place.exists(),
-            wanted=PluginSwitches(self.data_dir).wanted(item),
-            record=msgspec.Raw(msgspec.json.encode(record)),
-            loses=(loses.relative_to(self.data_dir).as_posix(),) if loses else (),
-        )
-        try:
-            with move_files(self.data_dir, plan):
-                yield
-        except MoveInProgress as error:
-            raise InstallRefused(str(error)) from None
-
-    def _move(self, ready: Path, place: Path, aside: Path) -> None:
-        """Move the new files to their place. The old files are first moved to ``aside``, and moved
-        back if this fails."""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.exists():
-            place.rename(aside)
-        try:
-            ready.rename(place)
-        except BaseException:
-            if aside.exists():
-                aside.rename(place)
-            raise
 
     def _find(self, name: str) -> tuple[str, InstalledPlugin]:
         every = self._records.all()
@@ -574,13 +530,6 @@ class Installer:
         PluginSwitches(self.data_dir).choose(
             item, key, wanted=PluginSwitches(self.data_dir).wanted(item)
         )
-
-
-@dataclass(slots=True)
-class _Resumed:
-    """Why a plugin could not be loaded again; empty if it could."""
-
-    problem: str = ""
 
 
 def _refuse_other(found: PluginProposal, expected: str) -> None:

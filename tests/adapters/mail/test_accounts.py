@@ -20,7 +20,7 @@ async def test_a_second_mailbox_is_added_while_the_bot_runs_and_the_first_one_go
     us, ann, second = people
     async with running(tmp_path, mailbox(server, us)) as bot:
         assert isinstance(bot.adapter, MailAdapter)
-        accounts = bot.adapter.accounts
+        accounts = bot.adapter.managed_accounts
         await accounts.add(mailbox(server, second))
         status = await accounts.wait_until_seen(second, limit_s=30)
         assert (status.state, status.locked) == (AccountState.ONLINE, "")
@@ -50,7 +50,7 @@ async def test_a_wrong_password_is_said_in_plain_words_and_can_be_mended(
     us, _, second = people
     async with running(tmp_path, mailbox(server, us)) as bot:
         assert isinstance(bot.adapter, MailAdapter)
-        accounts = bot.adapter.accounts
+        accounts = bot.adapter.managed_accounts
         good = mailbox(server, second)
         await accounts.add({**good, "password": "hunter2"})
         with anyio.fail_after(30):
@@ -69,7 +69,7 @@ async def test_a_connection_test_says_what_fails(
     us, _, second = people
     async with running(tmp_path, mailbox(server, us)) as bot:
         assert isinstance(bot.adapter, MailAdapter)
-        accounts = bot.adapter.accounts
+        accounts = bot.adapter.managed_accounts
         good = mailbox(server, second)
         assert (await accounts.test(good)).ok
         wrong = await accounts.test({**good, "password": "hunter2"})

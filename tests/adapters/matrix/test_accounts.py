@@ -22,7 +22,7 @@ async def test_a_second_account_is_added_while_the_bot_runs_and_the_first_one_go
     await second.join(other)
     async with running(tmp_path, proxy, account) as bot:
         await bot.connected()
-        accounts = bot.adapter.accounts
+        accounts = bot.adapter.managed_accounts
         values = {"user_id": second.user_id, "homeserver": proxy.address}
         await accounts.add({**values, "access_token": second.token})
         status = await accounts.wait_until_seen(second.user_id, limit_s=30)
@@ -46,7 +46,7 @@ async def test_a_connection_test_says_what_fails(
 ) -> None:
     account, second = await people(server, "bot", "second")
     async with running(tmp_path, proxy, account) as bot:
-        accounts = bot.adapter.accounts
+        accounts = bot.adapter.managed_accounts
         good = {
             "user_id": second.user_id,
             "homeserver": proxy.address,

@@ -27,7 +27,7 @@ async def seen(bot: Bot, key: str, state: AccountState = AccountState.ONLINE) ->
     """Wait until an account has a state."""
     with anyio.fail_after(30):
         while True:
-            found = [each for each in bot.adapter.accounts.listed() if each.key == key]
+            found = [each for each in bot.adapter.managed_accounts.listed() if each.key == key]
             if found and found[0].state is state:
                 return found[0]
             await anyio.sleep(0.01)
@@ -36,11 +36,11 @@ async def seen(bot: Bot, key: str, state: AccountState = AccountState.ONLINE) ->
 async def test_a_second_account_is_added_while_the_bot_runs_and_is_seen_and_answers(
     bot: Bot, peer: OneBotPeer
 ) -> None:
-    added = await bot.adapter.accounts.add({"account": "20003", "access_token": OWN})
+    added = await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
     assert (added.state, added.locked) == (AccountState.CONNECTING, "")
 
     async with bot.peer("20003", token=OWN) as second:
-        status = await bot.adapter.accounts.wait_until_seen("20003", limit_s=30)
+        status = await bot.adapter.managed_accounts.wait_until_seen("20003", limit_s=30)
         assert status.state is AccountState.ONLINE
         await second.say_in_group(30003, 10001, "hello")
         message = await bot.host.next_message()
@@ -53,7 +53,7 @@ async def test_a_second_account_is_added_while_the_bot_runs_and_is_seen_and_answ
 async def test_a_paused_account_is_silent_and_the_other_one_loses_nothing(
     bot: Bot, peer: OneBotPeer
 ) -> None:
-    accounts = bot.adapter.accounts
+    accounts = bot.adapter.managed_accounts
     await accounts.add({"account": "20003", "access_token": OWN})
     async with bot.peer("20003", token=OWN, has_history=False) as second:
         await accounts.wait_until_seen("20003", limit_s=30)
@@ -88,9 +88,9 @@ async def test_an_added_account_is_connected_again_after_a_restart_and_a_paused_
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as bot:
-        await bot.adapter.accounts.add({"account": "20003", "access_token": OWN})
-        await bot.adapter.accounts.add({"account": "20004", "access_token": "another"})
-        await bot.adapter.accounts.pause("20004")
+        await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
+        await bot.adapter.managed_accounts.add({"account": "20004", "access_token": "another"})
+        await bot.adapter.managed_accounts.pause("20004")
     file = tmp_path / "platforms" / "onebot_v11.json"
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -104,7 +104,7 @@ async def test_an_added_account_is_connected_again_after_a_restart_and_a_paused_
 
 
 async def test_a_wrong_token_is_refused_and_said(bot: Bot) -> None:
-    await bot.adapter.accounts.add({"account": "20003", "access_token": OWN})
+    await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
     for wrong in ("nonsense", TOKEN):  # the shared token opens no account that has its own
         async with bot.peer("20003", token=wrong, reconnect_s=None) as second:
             with anyio.fail_after(30):
@@ -120,18 +120,18 @@ async def test_an_account_with_the_shared_token_is_listed_and_can_only_be_paused
     status = await seen(bot, "20002")
     assert status.locked == "ONEBOT_ACCESS_TOKEN"
     with pytest.raises(AccountLocked, match="change it there"):
-        await bot.adapter.accounts.remove("20002")
-    await bot.adapter.accounts.pause("20002")
+        await bot.adapter.managed_accounts.remove("20002")
+    await bot.adapter.managed_accounts.pause("20002")
     await peer.wait_disconnected()
     await anyio.sleep(0.5)
     assert not peer.connected
-    await bot.adapter.accounts.resume("20002")
+    await bot.adapter.managed_accounts.resume("20002")
     await peer.wait_connected()
     await seen(bot, "20002")
 
 
 async def test_a_forward_account_connects_waits_for_its_peer_and_can_be_moved(bot: Bot) -> None:
-    accounts = bot.adapter.accounts
+    accounts = bot.adapter.managed_accounts
     async with (
         OneBotPeer("20005", token="theirs") as first,
         OneBotPeer("20006", token="x") as moved,
@@ -153,7 +153,7 @@ async def test_a_forward_account_connects_waits_for_its_peer_and_can_be_moved(bo
 
 
 async def test_secrets_are_not_shown_again_and_stay_when_a_form_leaves_them_out(bot: Bot) -> None:
-    accounts = bot.adapter.accounts
+    accounts = bot.adapter.managed_accounts
     await accounts.add({"account": "20003", "access_token": OWN})
     shown = accounts.settings_of("20003")
     assert OWN not in str(shown)
@@ -164,8 +164,8 @@ async def test_secrets_are_not_shown_again_and_stay_when_a_form_leaves_them_out(
 
 
 async def test_a_token_is_made_and_the_lines_to_paste_contain_it(bot: Bot) -> None:
-    await bot.adapter.accounts.add({"account": "20003"})
-    hint = bot.adapter.accounts.connection_hint("20003", "https://bot.example:8443")
+    await bot.adapter.managed_accounts.add({"account": "20003"})
+    hint = bot.adapter.managed_accounts.connection_hint("20003", "https://bot.example:8443")
     url, token = hint.fields
     assert (url.value, url.secret) == ("wss://bot.example:8443/onebot/v11/ws", False)
     assert token.secret
@@ -194,13 +194,13 @@ async def test_impossible_settings_are_refused_in_words(
     bot: Bot, values: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidAccountSettings, match=words) as refused:
-        await bot.adapter.accounts.add(values)
+        await bot.adapter.managed_accounts.add(values)
     assert "hunter2" not in str(refused.value)
-    assert bot.adapter.accounts.listed() == ()
+    assert bot.adapter.managed_accounts.listed() == ()
 
 
 async def test_a_connection_test_says_what_fails(bot: Bot) -> None:
-    accounts = bot.adapter.accounts
+    accounts = bot.adapter.managed_accounts
     async with OneBotPeer("20005", token="theirs") as there:
         values = {"connection": "forward", "address": there.address, "access_token": "theirs"}
         good = await accounts.test(values)
@@ -228,7 +228,7 @@ async def test_a_file_of_accounts_that_cannot_be_read_is_not_overwritten(tmp_pat
     async with running(tmp_path) as bot, bot.peer() as peer:
         await peer.wait_connected()
         with pytest.raises(ValueError, match="mend this file first"):
-            await bot.adapter.accounts.add({"account": "20003"})
+            await bot.adapter.managed_accounts.add({"account": "20003"})
     assert file.read_text() == '{"form": 1, "accounts": '
 
 

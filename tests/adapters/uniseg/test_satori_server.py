@@ -235,7 +235,7 @@ async def test_a_second_server_is_added_while_the_bot_runs_and_the_first_one_goe
         running(tmp_path, peer) as bot,
     ):
         assert isinstance(bot.adapter, SupportsAccounts)
-        accounts = bot.adapter.accounts
+        accounts = bot.adapter.managed_accounts
         wrong = await accounts.test({**second.client, "token": "hunter2"})
         assert (wrong.ok, wrong.problem) == (False, ConnectionProblem.REFUSED)
         tested = await accounts.test(second.client)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from nekro_core.agent.turn import code_statements, code_stream
-from nekro_core.cli import doctor
+from nekro_core.app import health as doctor
 
 
 def test_this_interpreter_cuts_every_sample_correctly() -> None:

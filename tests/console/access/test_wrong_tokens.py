@@ -14,7 +14,6 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from nekro_core.console.access.guard import session_cookie
-from nekro_core.console.access.login import FORM_S, MOST_FORMS
 from nekro_core.console.access.login_attempts import (
     FAILURE_WINDOW_S,
     MAX_ADDRESSES,
@@ -22,6 +21,7 @@ from nekro_core.console.access.login_attempts import (
     MAX_FAILURES_IN_ALL,
     LoginAttempts,
 )
+from nekro_core.console.access.login_forms import FORM_S, MOST_FORMS
 from nekro_core.console.access.settings import AccessSettings
 from nekro_core.operator.identity.guess_limit import rate_limit_key
 from tests.adapters.web.running import NO_TLS, Clock, Web

@@ -28,9 +28,11 @@ class Platform:
         self.got: list[tuple[ChatKey, str]] = []
         self.answers: dict[ChatKey, Receipt | Exception] = {}
         self.hangs: set[ChatKey] = set()
+        self.hanging = anyio.Event()
 
     async def send(self, chat_key: ChatKey, segments: Segments) -> tuple[Receipt, ...]:
         if chat_key in self.hangs:
+            self.hanging.set()
             await anyio.sleep_forever()
         self.got.append((chat_key, plain_text(segments)))
         answer = self.answers.get(chat_key, Receipt(state=DeliveryState.SENT, message_id="1"))
@@ -101,8 +103,7 @@ async def test_after_a_crash_no_chat_gets_it_twice(tmp_path: Path) -> None:
     async with opened(tmp_path, platform) as announcements:
         begun = await announcements.start("hello", CHATS[:3], per_minute=FAST)
         with anyio.fail_after(20):
-            while announcements.listed()[0].waiting != 1:
-                await anyio.sleep(0.01)
+            await platform.hanging.wait()
     (file,) = (tmp_path / "announcements").iterdir()
     file.write_text(file.read_text() + '{"chat": "onebot_v11-gro')
 

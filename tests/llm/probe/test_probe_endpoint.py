@@ -134,10 +134,18 @@ async def test_a_name_that_nobody_has_is_told_apart() -> None:
     assert not report.usable
 
 
-async def test_a_port_on_which_nothing_listens_is_told_apart() -> None:
+@pytest.fixture
+async def unused_port() -> int:
+    """A port of this machine on which nothing listens."""
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-        port = listener.extra(SocketAttribute.local_port)
-    report = await probe_endpoint(LLMSettings(base_url=f"http://127.0.0.1:{port}/v1", model="m"))
+        port: int = listener.extra(SocketAttribute.local_port)
+        return port
+
+
+async def test_a_port_on_which_nothing_listens_is_told_apart(unused_port: int) -> None:
+    report = await probe_endpoint(
+        LLMSettings(base_url=f"http://127.0.0.1:{unused_port}/v1", model="m")
+    )
     assert report.result(ProbeStep.NAME).verdict is OK
     assert report.result(ProbeStep.CONNECTION).reason == "refused"
     assert "no program listens" in report.result(ProbeStep.CONNECTION).text
@@ -369,3 +377,24 @@ async def test_garbage_in_the_list_of_models_is_skipped() -> None:
 async def test_settings_without_an_address_are_refused() -> None:
     with pytest.raises(ValueError, match="base_url"):
         await probe_endpoint(LLMSettings())
+
+
+async def test_a_proxy_that_does_not_run_is_named_as_the_proxy(unused_port: int) -> None:
+    proxy = f"http://127.0.0.1:{unused_port}"
+    report = await probe_endpoint(
+        LLMSettings(base_url="https://api.example.com/v1", model="m", proxy=proxy)
+    )
+    result = report.result(ProbeStep.CONNECTION)
+    assert (result.verdict, result.reason) == (FAILED, "refused")
+    assert "the proxy 127.0.0.1" in result.text
+
+
+async def test_behind_a_proxy_the_name_of_the_endpoint_is_left_to_the_proxy() -> None:
+    # The peer takes requests with absolute addresses, as a proxy does.
+    async with ScriptedModelServer(provider(), api_key=KEY) as server:
+        proxy = server.base_url.removesuffix("/v1")
+        report = await probe(server, base_url="http://models.nowhere.invalid/v1", proxy=proxy)
+        asked = {each.path for each in server.requests}
+    assert report.usable, words(report)
+    assert report.result(ProbeStep.TLS).reason == "behind_proxy"
+    assert "http://models.nowhere.invalid/v1/models" in asked

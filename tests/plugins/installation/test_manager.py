@@ -376,6 +376,26 @@ async def test_packages_come_with_a_plugin_and_go_with_it(
                 await manager.update("ann.cup")
             assert shelf.held == {"nk-dice": "1.5"}
             assert await said(registry) == ToolReturn("ann: it")
+            # A version without the package, which the bot cannot load: the old one needs it.
+            (cup / "requirements.txt").unlink()
+            fails = (
+                "\n@plugin.mount_init_method()\nasync def begin():\n    raise OSError('no luck')\n"
+            )
+            write(cup, "shake", version="2", more=fails)
+            with pytest.raises(InstallRefused, match="no luck"):
+                await manager.update("ann.cup")
+            assert shelf.held == {"nk-dice": "1.5"}
+            write(cup, "shake", version="2", more="import time\ntime.sleep(60)\n")
+            with anyio.CancelScope() as scope:
+
+                def follow(step: InstallStep) -> None:
+                    if step.stage is InstallStage.CHECK:
+                        scope.cancel()
+
+                await manager.update("ann.cup", progress=follow)
+            assert scope.cancelled_caught
+            assert shelf.held == {"nk-dice": "1.5"}, "the packages of the cancelled version stay"
+            assert await said(registry) == ToolReturn("ann: it")
             await manager.remove("ann.cup", data=True)
             assert shelf.held == {}
 

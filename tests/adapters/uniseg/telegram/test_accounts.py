@@ -22,7 +22,7 @@ THERE = ChatKey.parse(f"telegram.20003-group_{GROUP_ID}")
 async def test_a_second_bot_is_added_while_the_bot_runs_and_the_first_one_goes_on(
     bot: Bench, peer: TelegramPeer
 ) -> None:
-    accounts = bot.adapter.accounts
+    accounts = bot.adapter.managed_accounts
     async with TelegramPeer(SECOND) as second:
         second.account.chat(GROUP_ID)
         await accounts.add({"token": SECOND, "api_server": second.address})
@@ -53,7 +53,7 @@ async def test_a_second_bot_is_added_while_the_bot_runs_and_the_first_one_goes_o
 
 
 async def test_a_wrong_token_is_said_and_can_be_mended(bot: Bench) -> None:
-    accounts = bot.adapter.accounts
+    accounts = bot.adapter.managed_accounts
     async with TelegramPeer(SECOND) as second:
         wrong = {"token": "20003:hunter2", "api_server": second.address}
         tested = await accounts.test(wrong)
@@ -76,5 +76,5 @@ async def test_a_text_that_is_no_token_is_refused_without_showing_it(
     bot: Bench, token: str
 ) -> None:
     with pytest.raises(InvalidAccountSettings, match="BotFather") as refused:
-        await bot.adapter.accounts.add({"token": token})
+        await bot.adapter.managed_accounts.add({"token": token})
     assert token not in str(refused.value).replace("123456:ABC-DEF", "")

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
+from nekro_core.store.engine import explain
 from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
@@ -20,15 +21,15 @@ def is_sqlite(path: Path) -> bool:
         return file.read(len(_HEADER)) == _HEADER
 
 
-def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> str:
-    """Copy a database to a new file, and check the copy. Returns an empty text, or what is damaged.
+def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
+    """Copy a database to a new file, and check the copy.
 
     The copy is the state at one moment. With a write-ahead log, as the bot's databases have it,
     writers go on meanwhile: the copy is read in one transaction, so a write does not make it begin
     again. Without it a writer waits until the copy is made.
 
     ``done`` is called with the number of bytes that are copied, and of all; it may raise. Raises
-    `StoreUnavailable` if the database cannot be read.
+    `StoreUnavailable` if the database cannot be read or is damaged.
     """
     address = f"file:{quote(str(source.absolute()))}?mode=rw"
     try:
@@ -49,14 +50,19 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
             database.execute("ROLLBACK")
             # The copy is one file, without a log beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
-            return _integrity(copy)
+            problem = _integrity(copy)
     except sqlite3.Error as error:
-        raise StoreUnavailable(f"{source.name} cannot be copied: {error}") from error
+        raise StoreUnavailable(f"{source.name} cannot be copied: {explain(str(error))}") from error
+    if problem:
+        raise StoreUnavailable(
+            f"{source.name} is damaged ({problem}): a backup of it would be too. Put back an older "
+            "backup, or a copy from the folder 'copies'"
+        )
 
 
-def damage_of_sqlite(path: Path) -> str:
-    """Check a database with ``PRAGMA integrity_check``. Returns an empty text, or what is
-    damaged."""
+def integrity_problem(path: Path) -> str:
+    """Check a database that no program writes with ``PRAGMA integrity_check``. Return what is wrong
+    with it; empty if nothing is."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
