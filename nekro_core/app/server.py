@@ -90,7 +90,8 @@ def run() -> int:
         settings = Settings.load()
         with _ended_by_signals() as ending:
             _look_ahead(settings)
-            await _restore_first(settings)
+            if await _restore_first(settings):
+                settings = Settings.load()  # The restored folder has settings too.
             if not settings.nekro_llm.configured:
                 models = settings.nekro_data_dir / "models"
                 await ensure_weights(settings.nekro_embedded, models, line.report)
@@ -132,18 +133,20 @@ def _look_ahead(settings: Settings) -> None:
     bind_listener(str(settings.host), settings.port).close()
 
 
-async def _restore_first(settings: Settings) -> None:
-    """Carry out the restore that an operator prepared, if there is one. If it fails, the bot starts
-    with the data that it has."""
+async def _restore_first(settings: Settings) -> bool:
+    """Carry out the restore that an operator prepared, and return whether there was one. If it
+    fails, the bot starts with the data that it has."""
     try:
         report = await carry_out_prepared(settings)
     except (BackupError, StoreError, OSError) as error:
         logger.error("the prepared restore failed, and the data is as it was: {}", error)
-        return
-    if report is not None:
-        logger.success("{} was restored; what was there is in {}", report.folder, report.aside)
-        for sentence in report.sentences:
-            logger.warning("restore: {}", sentence)
+        return False
+    if report is None:
+        return False
+    logger.success("{} was restored; what was there is in {}", report.folder, report.aside)
+    for sentence in report.sentences:
+        logger.warning("restore: {}", sentence)
+    return True
 
 
 def _remedy(error: Exception) -> str:

@@ -15,6 +15,7 @@ from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, que
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.operator.settings import SettingsBook, written
 
 DEFAULT = "default"
 """The name of the bot's default model. Without an address it is the embedded model."""
@@ -33,14 +34,6 @@ class ModelsInForce(Protocol):
     @property
     def groups(self) -> Mapping[str, ModelGroupSettings]:
         """The settings of the model groups by name."""
-
-
-class ModelSettingsBook(Protocol):
-    """Writes settings, and applies them to the running bot. Its errors are `NekroError`."""
-
-    async def set(self, values: Mapping[str, Any]) -> object:
-        """Change settings together, by names such as ``llm.base_url`` and
-        ``models.fast.base_url``. None removes a setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +74,7 @@ class Models(Area):
         self,
         audit: AuditLog,
         models: ModelsInForce,
-        book: ModelSettingsBook,
+        book: SettingsBook,
     ) -> None:
         super().__init__(audit)
         self._models = models
@@ -174,7 +167,7 @@ class Models(Area):
         values: dict[str, Any] = {f"{prefix}{name}": value for name, value in fields.items()}
         if api_key is not None:
             values[f"{prefix}api_key"] = api_key.get_secret_value() or None
-        await self._book.set(values)
+        await written(self._book.set(values))
         undo: UndoCall | None = UndoCall(action="models.remove", parameters={"group": group})
         if old is not None and old.configured:
             back = {name: before.get(name) for name in fields}
@@ -201,7 +194,8 @@ class Models(Area):
         if old is None or not old.model_fields_set:
             raise NoSuchItem(f"there is no model {group!r} in the settings")
         prefix = _prefix(group)
-        await self._book.set({f"{prefix}{name}": None for name in sorted(old.model_fields_set)})
+        removed = dict.fromkeys(f"{prefix}{name}" for name in sorted(old.model_fields_set))
+        await written(self._book.set(removed))
         undo = None
         if not old.api_key.get_secret_value():
             undo = UndoCall(action="models.put", parameters={"group": group, "fields": _shown(old)})

@@ -1,6 +1,6 @@
 """Shows the bot's settings, changes them and restarts the bot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
@@ -136,7 +136,7 @@ class SettingsArea(Area):
                     f"{name} was changed by somebody else: it is {info.value!r} now, and was "
                     f"{value!r}. Read it again, then change it"
                 )
-        changes = await _written(
+        changes = await written(
             self._book.set({name: each.get_secret_value() for name, each in values.items()})
         )
         return await self._change(changes)
@@ -153,7 +153,7 @@ class SettingsArea(Area):
         Args:
             names: The settings.
         """
-        return await self._change(await _written(self._book.set(dict.fromkeys(names))))
+        return await self._change(await written(self._book.set(dict.fromkeys(names))))
 
     @action(role=AccessRole.OPERATOR)
     async def move_from_env(
@@ -168,7 +168,7 @@ class SettingsArea(Area):
         Args:
             names: The settings; none for all that ``.env`` has.
         """
-        changes = await _written(self._book.move_from_env(names or []))
+        changes = await written(self._book.move_from_env(names or []))
         infos = {each.name: each for each in await self._book.infos()}
         moved = [each.name for each in changes]
         return Change(
@@ -201,12 +201,13 @@ class SettingsArea(Area):
         )
 
 
-async def _written(change: Any) -> Sequence[SettingChange]:
+async def written(change: Awaitable[Sequence[SettingChange]]) -> Sequence[SettingChange]:
+    """Wait for a change of a `SettingsBook`. Raises `ChangedMeanwhile` if somebody else changed the
+    settings at the same time, and the errors of the book."""
     try:
-        written: Sequence[SettingChange] = await change
+        return await change
     except DocumentConflict as error:
         raise ChangedMeanwhile(str(error)) from error
-    return written
 
 
 def _found(infos: Sequence[SettingInfo], name: str) -> SettingInfo:
