@@ -3,16 +3,15 @@
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from nekro_core.chat import ChatKey
 from nekro_core.policy.settings import Mode, TurnSettings
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 
-class PromptSettings(BaseModel):
+class PromptSettings(LiveSettings):
     """Limits of a prompt's content."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     history: int = Field(default=40, ge=1, le=500)
     """Maximum number of messages of the chat's history in a prompt."""
@@ -21,24 +20,22 @@ class PromptSettings(BaseModel):
     observation_chars: int = Field(default=12_000, ge=500)
     """Maximum number of characters of a run's output, a traceback or a tool's observation. The
     middle of a longer text is left out."""
-    found_tools: int = Field(default=16, ge=1, le=100)
+    found_tools: int = Field(default=16, ge=1, le=100, json_schema_extra=AFTER_RESTART)
     """Maximum number of found tools that a chat's prompts show. Above it, the tool that was found
     longest ago is dropped."""
-    search_by_meaning: bool = True
+    search_by_meaning: bool = Field(default=True, json_schema_extra=AFTER_RESTART)
     """Whether tool_search also compares meanings. This needs a process of 160 MB, which ends after
     two idle minutes."""
     images: int = Field(default=4, ge=0, le=32)
     """Maximum number of pictures in a prompt, for a model that accepts pictures. The newest
     pictures are shown."""
-    image_pixels: int = Field(default=1024, ge=64, le=4096)
+    image_pixels: int = Field(default=1024, ge=64, le=4096, json_schema_extra=AFTER_RESTART)
     """Maximum length in pixels of the longer side of such a picture. Larger pictures cost more
     tokens and do not help a model."""
 
 
-class AgentSettings(BaseModel):
+class AgentSettings(LiveSettings):
     """Settings of the agent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Mode = "code"
     """How the model acts. With ``code`` the model writes Python that runs in a box. With ``tools``
@@ -65,17 +62,17 @@ class AgentSettings(BaseModel):
     longest_queue_s: float = Field(default=300.0, gt=0)
     """Maximum wait of a turn while all slots are in use. After it the chat gets a notice that the
     bot is too busy, and the question is dropped."""
-    warm_boxes: int = Field(default=64, ge=1, le=1024)
+    warm_boxes: int = Field(default=64, ge=1, le=1024, json_schema_extra=AFTER_RESTART)
     """Maximum number of boxes that stay running between turns, for chats whose code ran. Above it,
     the box that was unused longest is ended. Its files are saved; the next code of that chat waits
     for a new box. ``NEKRO_SANDBOX__IDLE_MEMORY_MB`` also limits these boxes' total memory."""
-    box_idle_s: float = Field(default=600.0, gt=0)
+    box_idle_s: float = Field(default=600.0, gt=0, json_schema_extra=AFTER_RESTART)
     """A box that is unused for this long is saved and ended."""
     session_idle_s: float = Field(default=60.0, gt=0)
     """The session of a chat that is silent for this long is removed from memory. The next message
     starts a new session."""
-    prompt: PromptSettings = PromptSettings()
-    turn: TurnSettings = TurnSettings()
+    prompt: PromptSettings = Field(default_factory=PromptSettings)
+    turn: TurnSettings = Field(default_factory=TurnSettings)
 
     def mode_of(self, chat_key: ChatKey) -> Mode:
         """Return how the model acts in this chat."""

@@ -37,12 +37,12 @@ from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
-from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.policy.permissions import CommandAccess
 from nekro_core.policy.personas import FOLDER as PERSONAS
 from nekro_core.policy.personas import PersonaLibrary
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.documents import FileDocuments
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
@@ -87,7 +87,8 @@ class AgentRuntime:
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Build the runtime. When the block ends, all turns end."""
-        policy_file = PolicyFile(data / CONDUCT)
+        policy_file = PolicyFile(FileDocuments(data))
+        await policy_file.look()
         personas = PersonaLibrary(data / PERSONAS, wall)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
@@ -120,7 +121,7 @@ class AgentRuntime:
                 extensions.plugins.context_for,
                 message_io.store.accounts.adapter_of,
                 catalogue,
-                language=settings.nekro_agent.language,
+                language=lambda: settings.nekro_agent.language,
                 keeper=message_io.store.waiting,
                 wall=wall,
                 access=CommandAccess(settings.commands, policy_file),
@@ -133,7 +134,9 @@ class AgentRuntime:
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
-                notices=NoticeSender(message_io.outbox, catalogue, settings.nekro_agent.language),
+                notices=NoticeSender(
+                    message_io.outbox, catalogue, lambda: settings.nekro_agent.language
+                ),
                 activity=message_io.activity,
                 plugins=extensions.plugins,
                 boxes=boxes.of_chats,

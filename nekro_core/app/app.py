@@ -24,9 +24,13 @@ from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
+from nekro_core.app.operator_settings import RunningSettingsBook
 from nekro_core.app.platform_control import PlatformControl
 from nekro_core.app.restored_people import finish_at_start
-from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.running_settings import RunningSettings
+from nekro_core.app.settings import Settings, adapter_settings
+from nekro_core.app.settings_editor import SettingsEditor
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.backup.make import BackupSource, env_files
 from nekro_core.backup.service import BackupService
 from nekro_core.chat import ChatKey
@@ -84,6 +88,7 @@ class App:
         boxes: BoxServices,
         data: Path,
         platforms: PlatformControl,
+        settings: RunningSettings,
     ) -> None:
         self.host = host
         self.platforms = platforms
@@ -99,6 +104,8 @@ class App:
         self.plugins = plugins
         self._tasks = tasks
         self._data = data
+        self.settings = settings
+        """The settings in force, which follow the files."""
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -118,6 +125,7 @@ class App:
         preview: PreviewRegistry | None = None,
         logs: LogBook | None = None,
         named_platforms: Sequence[str] | None = None,
+        restart: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
@@ -127,8 +135,9 @@ class App:
         runs, because the environment or ``.env`` names them; by default all of the settings.
         ``model`` replaces the model that the settings name. ``report`` is called with the progress
         of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
-        shown. ``logs`` is the log of the process, for operators. Raises `DataFolderInUse`,
-        `StoreError` and `SettingsError`. Then all objects that were built are closed.
+        shown. ``logs`` is the log of the process, for operators. ``restart`` begins a restart of
+        the bot; without it, operators cannot restart it. Raises `DataFolderInUse`, `StoreError` and
+        `SettingsError`. Then all objects that were built are closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -186,11 +195,16 @@ class App:
                 BackupService.open(source, settings.nekro_backup, wall=wall)
             )
             named = settings.nekro_platforms if named_platforms is None else named_platforms
-            platforms = PlatformControl(data, named)
+            running = RunningSettings(settings, named)
+            platforms = PlatformControl(
+                data, named, lambda *of: adapter_settings(running.wanted, *of)
+            )
+            editor = SettingsEditor(settings.sources.folder) if settings.were_read else None
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
                     data,
+                    book=RunningSettingsBook(running, editor, restart),
                     message_io=message_io,
                     extensions=extensions,
                     runtime=runtime,
@@ -203,11 +217,23 @@ class App:
                     wall=wall,
                 )
             )
+
+            async def follow_settings() -> None:
+                message_io.timers.timezone = settings.nekro_agent.timezone
+                extensions.follow_settings(settings)
+                runtime.services.policies.recompute()
+                await runtime.models.replace(
+                    settings.nekro_llm, settings.nekro_models, settings.nekro_embedded
+                )
+
+            running.listen(follow_settings)
+            tasks = await stack.enter_async_context(background_tasks())
+            tasks.start_soon(running.watch, name="a look at settings.toml")
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, runtime, site),
                 site=site,
-                tasks=await stack.enter_async_context(background_tasks()),
+                tasks=tasks,
                 operations=operations,
                 linked_media=message_io.links,
                 runtime=runtime,
@@ -217,6 +243,7 @@ class App:
                 boxes=boxes,
                 data=data,
                 platforms=platforms,
+                settings=running,
             )
             stack.push_async_callback(app.close_adapters)
             yield app
@@ -329,6 +356,7 @@ def _make_model(
     data: Path, report: Report, llm: LLMSettings, embedded: EmbeddedSettings
 ) -> ChatModel:
     """Make the model that ``llm`` names. If it names none, make the embedded model."""
+    # Copies, because a request that runs keeps its settings.
     if llm.configured:
-        return OpenAIChatModel(llm)
-    return EmbeddedModel(embedded, data / "models", report=report)
+        return OpenAIChatModel(llm.model_copy())
+    return EmbeddedModel(embedded.model_copy(), data / "models", report=report)

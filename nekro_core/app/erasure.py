@@ -92,7 +92,8 @@ async def _from_conduct(
     for key in person.ids & conduct.book.people.keys():
         if not conduct.book.people[key].ignored:
             gone += await conduct.forget(("people", key))
-    return gone
+    chats = (str(without_thread(each)) for each in traces.private)
+    return gone + await conduct.forget_earlier({*person.ids, *chats})
 
 
 async def _from_requests(

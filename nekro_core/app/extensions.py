@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
-from zoneinfo import ZoneInfo
 
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
@@ -66,6 +65,7 @@ class Extensions:
     maibot: MaiBotHost
     tasks: TaskRunner
     manager: PluginManager
+    may_send_elsewhere: set[str]
 
     @classmethod
     @asynccontextmanager
@@ -98,11 +98,13 @@ class Extensions:
             stack.enter_context(use_host(older))
             await stack.enter_async_context(default_connection())
             tasks = TaskRunner(RunningTaskRecords(store.waiting, wall=wall))
+            may_send_elsewhere = {*settings.nekro_plugin.may_send_elsewhere}
             services, models = await stack.enter_async_context(
                 _open_services(
                     settings,
                     data,
                     tasks=tasks,
+                    may_send_elsewhere=may_send_elsewhere,
                     message_io=message_io,
                     boxes=boxes,
                     model=model,
@@ -111,16 +113,13 @@ class Extensions:
                     wall=wall,
                 )
             )
-            timezone = settings.nekro_agent.timezone
             maibot = await stack.enter_async_context(
                 MaiBotHost.open(
                     BotView(
                         services=services,
                         store=store,
                         wall=wall,
-                        names=settings.nekro_agent.names,
-                        persona=settings.nekro_agent.persona,
-                        zone=ZoneInfo(timezone) if timezone else None,
+                        agent=settings.nekro_agent,
                     ),
                     GatewayPorts(
                         adapters=message_io.adapters,
@@ -176,7 +175,13 @@ class Extensions:
                 maibot=maibot,
                 tasks=tasks,
                 manager=_manager(plugins, settings, data),
+                may_send_elsewhere=may_send_elsewhere,
             )
+
+    def follow_settings(self, settings: Settings) -> None:
+        """Make what plugins see of the settings again, because the settings changed."""
+        self.may_send_elsewhere.clear()
+        self.may_send_elsewhere.update(settings.nekro_plugin.may_send_elsewhere)
 
 
 @asynccontextmanager
@@ -190,6 +195,7 @@ async def _open_services(
     model: ChatModel,
     vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
+    may_send_elsewhere: set[str],
     wall: Callable[[], float],
 ) -> AsyncIterator[tuple[Services, PluginModelViews]]:
     store, bounds = message_io.store, settings.nekro_plugin
@@ -214,7 +220,7 @@ async def _open_services(
             data_dir=data,
             adapter_of=store.accounts.adapter_of,
             chat_name=store.chats.name,
-            may_send_elsewhere=bounds.may_send_elsewhere,
+            may_send_elsewhere=may_send_elsewhere,
             shared_bytes=bounds.shared_bytes,
             editor=message_io.outbox,
             pictures=message_io.converter,

@@ -15,7 +15,8 @@ from loguru import logger
 from nonebot import log as nonebot_log
 
 from nekro_core.app.http_limits import CONNECTION_REFUSED
-from nekro_core.app.settings import SECRET_NAME, SettingsError
+from nekro_core.app.settings import SECRET_NAME
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.delivery.account_settings import StoredAccounts
 from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log, with_plugin_names
 from nekro_core.system.logs.book import LogBook

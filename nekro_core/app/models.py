@@ -93,12 +93,14 @@ class ModelRegistry:
         """
         async with self._changing:
             embedded = embedded or self._embedded
-            changed = llm != self._llm
+            changed, others_changed = llm != self._llm, groups != self.named.groups
             reloaded = embedded != self._embedded and not llm.configured
             # Copies, so that a change of the caller's objects is noticed the next time.
             self._llm, self._embedded = llm.model_copy(), embedded.model_copy()
             if changed or reloaded:
                 await self.default.replace(self._make(self._llm, self._embedded))
+            if not (changed or reloaded or others_changed):
+                return
             await self.named.replace(groups)
             views = self.views
             views.host.llm = llm

@@ -30,7 +30,7 @@ from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
 from nekro_core.operator.mcp import Mcp
-from nekro_core.operator.models import Models, ModelSettingsBook
+from nekro_core.operator.models import Models
 from nekro_core.operator.network import Network
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.people import People
@@ -39,6 +39,7 @@ from nekro_core.operator.platforms import Platforms
 from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.settings import SettingsArea, SettingsBook
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.turns import Turns
@@ -53,6 +54,7 @@ async def open_operator(
     settings: Settings,
     data: Path,
     *,
+    book: SettingsBook,
     message_io: MessageIO,
     extensions: Extensions,
     runtime: AgentRuntime,
@@ -62,11 +64,10 @@ async def open_operator(
     platforms: PlatformSwitch,
     bans: BanList,
     boxes: BoxServices,
-    models_book: ModelSettingsBook | None = None,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. ``models_book`` writes the settings of models; without it, they cannot be
-    changed here. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions
+    that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -94,8 +95,8 @@ async def open_operator(
             ),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
-            models=Models(audit, runtime.models, models_book),
-            embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), models_book),
+            models=Models(audit, runtime.models, book),
+            embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), book),
             mcp=Mcp(audit, extensions.mcp),
             personas=Personas(audit, runtime.personas, runtime.services),
             network=Network(audit, boxes.egress),
@@ -107,6 +108,7 @@ async def open_operator(
             platforms=Platforms(audit, platforms),
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
+            settings=SettingsArea(audit, book),
         )
         yield operator
 

@@ -2,7 +2,7 @@
 on."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +13,6 @@ from loguru import logger
 from nonebot.drivers import Driver
 
 from nekro_core.app.adapters import AdapterBroken, AdapterDirectory, load_adapter
-from nekro_core.app.settings import adapter_environment
 from nekro_core.delivery.adapter import Adapter, Host
 from nekro_core.delivery.adapter_manifest import AdapterManifest
 from nekro_core.delivery.platforms.contract import SupportsAccounts
@@ -27,6 +26,8 @@ from nekro_core.system.atomic_files import write_whole
 
 FILE_NAME = "enabled_platforms.json"
 NAMED = "NEKRO_PLATFORMS"
+
+ReadSettings = Callable[[AdapterDirectory, Sequence[str]], Mapping[str, Any]]
 
 
 class AdapterRunner(Protocol):
@@ -56,11 +57,13 @@ class PlatformControl:
     Args:
         data: The data folder.
         named: The platforms in ``NEKRO_PLATFORMS``.
+        read: Returns the settings of the adapters of some platforms.
     """
 
-    def __init__(self, data: Path, named: Iterable[str]) -> None:
+    def __init__(self, data: Path, named: Iterable[str], read: ReadSettings) -> None:
         self._data = data
         self._named = frozenset(named)
+        self._read = read
         self._enabled = [name for name in read_enabled(data) if name not in self._named]
         self._problems: dict[str, str] = {}
         self._restart_needed: set[str] = set()
@@ -148,12 +151,12 @@ class PlatformControl:
             self._restart_needed.add(name)
 
     def _read_settings(self, manifest: AdapterManifest, driver: Driver) -> None:
-        """Let the adapter and NoneBot see the environment variables of the platform, which are left
-        out for platforms that are off."""
+        """Let the adapter and NoneBot see the settings of the platform, some of which are left out
+        for platforms that are off."""
         platforms = (*self._settings.get("nekro_platforms", ()), manifest.name)
         self._settings["nekro_platforms"] = platforms
         directory = AdapterDirectory(manifests={manifest.name: manifest})
-        for name, value in adapter_environment(directory, (manifest.name,)).items():
+        for name, value in self._read(directory, (manifest.name,)).items():
             self._settings[name] = value
             setattr(driver.config, name, value)
 

@@ -30,9 +30,9 @@ from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.policy import InvalidOverride, PolicyFile
-from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.store import Person, Store, StoreError
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.documents import FileDocuments
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.ring import LogRing
 from nekro_core.system.secrets import secret_file
@@ -83,13 +83,15 @@ async def erase_again(
         if any(marks.was_erased(person.adapter, person.user_id, made) for marks in found)
     ]
     vectors = EmbeddedVectorStore(data / "vectors")
+    conduct = PolicyFile(FileDocuments(data))
+    await conduct.look()
     try:
         async with Announcements(data / ANNOUNCEMENTS, _send_nothing, clock=wall) as announcements:
             erasers = personal_data(
                 data,
                 vectors=vectors,
                 older=_older_host(settings, store, data),
-                conduct=PolicyFile(data / CONDUCT),
+                conduct=conduct,
                 logs=LogBook(LogRing()),  # A backup has no logs.
                 requests=ContactRequests(data, {}, clock=wall),
                 announcements=announcements,

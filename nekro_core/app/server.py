@@ -18,6 +18,7 @@ from contextlib import (
     contextmanager,
 )
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -31,11 +32,18 @@ from nekro_core.app import App, Report
 from nekro_core.app.adapters import AdapterMaker, adapter_makers
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
-from nekro_core.app.logs import account_secrets, configure_logging, stored_secrets
+from nekro_core.app.logs import (
+    RedactingStream,
+    account_secrets,
+    configure_logging,
+    stored_secrets,
+)
 from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.progress import ProgressLine
+from nekro_core.app.restart import RESTART_SIGNAL, Restarter, StartedCommand
 from nekro_core.app.restore import carry_out_prepared
-from nekro_core.app.settings import Settings, SettingsError, adapter_settings, written_settings
+from nekro_core.app.settings import Settings, adapter_settings
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.backup.errors import BackupError
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
@@ -76,21 +84,27 @@ def run() -> int:
     # The bot's files contain people's messages, so other users of the machine may not read them.
     os.umask(0o077)
 
-    async def main() -> int:
+    command = StartedCommand.of_this_process()
+
+    async def main() -> ShutdownSignals:
         settings = Settings.load()
         with _ended_by_signals() as ending:
             _look_ahead(settings)
-            await _restore_first(settings)
+            if await _restore_first(settings):
+                settings = Settings.load()  # The restored folder has settings too.
             if not settings.nekro_llm.configured:
                 models = settings.nekro_data_dir / "models"
                 await ensure_weights(settings.nekro_embedded, models, line.report)
                 line.end()
             await serve(settings, ending, report=line.report, announce=_announce)
-        return ending.status
+        return ending
 
     try:
         with short_switch_interval():
-            return anyio.run(main, backend_options={"use_uvloop": True})
+            ended = anyio.run(main, backend_options={"use_uvloop": True})
+        if ended.starts_again:
+            command.start_again()
+        return ended.status  # noqa: TRY300 - `start_again` can fail too
     except (SettingsError, PortTaken, StartFailed, StoreError, WeightsError, OSError) as error:
         line.end()
         sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
@@ -119,18 +133,20 @@ def _look_ahead(settings: Settings) -> None:
     bind_listener(str(settings.host), settings.port).close()
 
 
-async def _restore_first(settings: Settings) -> None:
-    """Carry out the restore that an operator prepared, if there is one. If it fails, the bot starts
-    with the data that it has."""
+async def _restore_first(settings: Settings) -> bool:
+    """Carry out the restore that an operator prepared, and return whether there was one. If it
+    fails, the bot starts with the data that it has."""
     try:
         report = await carry_out_prepared(settings)
     except (BackupError, StoreError, OSError) as error:
         logger.error("the prepared restore failed, and the data is as it was: {}", error)
-        return
-    if report is not None:
-        logger.success("{} was restored; what was there is in {}", report.folder, report.aside)
-        for sentence in report.sentences:
-            logger.warning("restore: {}", sentence)
+        return False
+    if report is None:
+        return False
+    logger.success("{} was restored; what was there is in {}", report.folder, report.aside)
+    for sentence in report.sentences:
+        logger.warning("restore: {}", sentence)
+    return True
 
 
 def _remedy(error: Exception) -> str:
@@ -156,6 +172,8 @@ class ShutdownSignals:
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.status = 0
+        self.starts_again = False
+        """Whether the command shall be started again when the bot has ended."""
         self._scope = scope
         self._server: uvicorn.Server | None = None
 
@@ -167,13 +185,34 @@ class ShutdownSignals:
     def ask(self, number: signal.Signals) -> None:
         """Handle one signal."""
         logger.info("{}: the bot ends", number.name)
+        self.starts_again = False
+        self._end()
+        # Shells expect this status after Ctrl-C. SIGTERM is the normal way to end a service.
+        self.status = 128 + number if number is signal.SIGINT else 0
+
+    def ask_restart(self) -> None:
+        """Handle `RESTART_SIGNAL`. If the settings are wrong, the bot goes on."""
+        try:
+            self.restarter.restart()
+        except SettingsError as error:
+            logger.error("the bot is not restarted, because it could not start: {}", error)
+
+    @property
+    def restarter(self) -> Restarter:
+        """Restarts the bot. A restart while the bot ends has no effect."""
+        return Restarter(Path(), self._end_to_start_again)
+
+    def _end_to_start_again(self) -> None:
+        if self._server is not None and not self._server.should_exit:
+            self.starts_again = True
+            self._end()
+
+    def _end(self) -> None:
         if self._server is None or self._server.should_exit:
             self._scope.cancel()
         else:
             self._server.should_exit = True
             self._scope.deadline = anyio.current_time() + END_S
-        # Shells expect this status after Ctrl-C. SIGTERM is the normal way to end a service.
-        self.status = 128 + number if number is signal.SIGINT else 0
 
 
 @contextmanager
@@ -186,10 +225,11 @@ def _ended_by_signals() -> Iterator[ShutdownSignals]:
         ending = ShutdownSignals(scope)
         for number in numbers:
             loop.add_signal_handler(number, ending.ask, number)
+        loop.add_signal_handler(RESTART_SIGNAL, ending.ask_restart)
         try:
             yield ending
         finally:
-            for number in numbers:
+            for number in (*numbers, RESTART_SIGNAL):
                 loop.remove_signal_handler(number)
 
 
@@ -212,7 +252,7 @@ async def serve(
         )
         port = listener.getsockname()[1]
         redactor, logs = configure_logging(
-            written_settings(), settings.nekro_data_dir.absolute() / "logs"
+            settings.written(), settings.nekro_data_dir.absolute() / "logs"
         )
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)
@@ -234,6 +274,7 @@ async def serve(
             preview=preview,
             logs=logs,
             named_platforms=named,
+            restart=ending.restarter.restart,
         )
         async with opened as app:
             # Errors are stored and raised after this block. Here a task group would wrap them.
@@ -246,6 +287,7 @@ async def serve(
                 app.site.install(driver.server_app, app.operator, app.operations)
                 app.platforms.attach(app, driver, configuration)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
+                app.settings.listen(partial(_hide_secrets, redactor, settings))
                 config = uvicorn.Config(
                     PreviewFront(driver.asgi, preview, Catalogue.load().say),
                     log_config=None,
@@ -286,6 +328,10 @@ def add_adapters(app: App, driver: Driver, makers: Iterable[AdapterMaker]) -> di
         else:
             options |= maker.options
     return options
+
+
+async def _hide_secrets(redactor: RedactingStream, settings: Settings) -> None:
+    redactor.add_secrets(settings.secrets())
 
 
 class _Server(uvicorn.Server):

@@ -1,10 +1,11 @@
-"""Reads all settings as NoneBot does: from ``.env``, ``.env.{ENVIRONMENT}`` and the environment.
+"""Reads all settings: from ``data/settings.toml``, and as NoneBot does from ``.env``,
+``.env.{ENVIRONMENT}`` and the environment, which win over the file.
 
 Each room defines its settings in its own module. This module only gives them their names. Two
-underscores separate the parts of a nested name: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``.
+underscores separate the parts of a nested name: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``,
+and ``base_url`` of the table ``[llm]`` in the file.
 """
 
-import difflib
 import json
 import os
 import re
@@ -13,15 +14,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast, get_args, get_origin
 
-from dotenv import dotenv_values
 from nonebot.config import BaseSettings
 from nonebot.config import SettingsError as UnreadableSetting
-from pydantic import BaseModel, Field, IPvAnyAddress, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    IPvAnyAddress,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.app.adapters import AdapterDirectory
 from nekro_core.app.nonebot_settings import with_nonebot_settings
+from nekro_core.app.settings_file import SECRETS
+from nekro_core.app.settings_sources import (
+    SettingsError,
+    SettingsSources,
+    toml_path,
+    unknown_name,
+)
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.backup.settings import BackupSettings
 from nekro_core.delivery.settings import DeliverySettings
@@ -35,7 +50,7 @@ from nekro_core.sandbox.preview import PreviewSettings
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
-from nekro_core.system.errors import NekroError
+from nekro_core.system.live_settings import AFTER_RESTART
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.mcp_client import McpSettings
 
@@ -48,52 +63,63 @@ _NO_NATIVE_CALLS = (
 )
 
 
-class SettingsError(NekroError):
-    """A setting is wrong. The text has the setting's name as the operator wrote it, and says what
-    was expected."""
-
-
 class Settings(BaseSettings):
-    """All settings, which the operator makes before the start."""
+    """All settings. While the bot runs, `nekro_core.app.running_settings` lets the sections take
+    over new values, except those that are marked with `AFTER_RESTART`."""
 
-    host: IPvAnyAddress = Field(default="127.0.0.1", validate_default=True)
-    port: int = Field(default=8080, ge=0, le=65535)
-    nekro_data_dir: Path = Path("data")
+    host: IPvAnyAddress = Field(
+        default="127.0.0.1", validate_default=True, json_schema_extra=AFTER_RESTART
+    )
+    """The address on which the web server listens. ``0.0.0.0`` means all of the machine."""
+    port: int = Field(default=8080, ge=0, le=65535, json_schema_extra=AFTER_RESTART)
+    """The port of the web server. With 0, the kernel chooses a free one."""
+    nekro_data_dir: Path = Field(default=Path("data"), json_schema_extra=AFTER_RESTART)
     """The folder for all files that a running bot writes."""
-    nekro_database_url: str = ""
+    nekro_database_url: str = Field(default="", json_schema_extra=AFTER_RESTART)
     """The database, as a Tortoise URL. If it is empty, an SQLite file in the data folder is
     used."""
-    nekro_platforms: tuple[str, ...] = ()
+    nekro_platforms: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
     """The enabled adapters, by the names in their manifests: ``["telegram"]``. Adapters that always
     run need no entry."""
-    nekro_llm: LLMSettings = LLMSettings()
+    nekro_llm: LLMSettings = Field(default_factory=LLMSettings)
     nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
     """Further models, by the names that plugins use for them."""
-    nekro_embedded: EmbeddedSettings = EmbeddedSettings()
-    nekro_sandbox: SandboxSettings = SandboxSettings()
-    nekro_preview: PreviewSettings = PreviewSettings()
-    nekro_web: WebServerSettings = WebServerSettings()
-    nekro_agent: AgentSettings = AgentSettings()
-    nekro_trigger: TriggerSettings = TriggerSettings()
-    nekro_store: StoreSettings = StoreSettings()
-    nekro_backup: BackupSettings = BackupSettings()
-    nekro_delivery: DeliverySettings = DeliverySettings()
-    nekro_speech: SpeechSettings = SpeechSettings()
-    nekro_plugin: PluginSettings = PluginSettings()
-    nekro_mcp: McpSettings = McpSettings()
-    nekro_timer: TimerSettings = TimerSettings()
-    nekro_command: CommandSettings = CommandSettings()
+    nekro_embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
+    nekro_sandbox: SandboxSettings = Field(
+        default_factory=SandboxSettings, json_schema_extra=AFTER_RESTART
+    )
+    nekro_preview: PreviewSettings = Field(
+        default_factory=PreviewSettings, json_schema_extra=AFTER_RESTART
+    )
+    nekro_web: WebServerSettings = Field(
+        default_factory=WebServerSettings, json_schema_extra=AFTER_RESTART
+    )
+    nekro_agent: AgentSettings = Field(default_factory=AgentSettings)
+    nekro_trigger: TriggerSettings = Field(default_factory=TriggerSettings)
+    nekro_store: StoreSettings = Field(
+        default_factory=StoreSettings, json_schema_extra=AFTER_RESTART
+    )
+    nekro_backup: BackupSettings = Field(default_factory=BackupSettings)
+    nekro_delivery: DeliverySettings = Field(default_factory=DeliverySettings)
+    nekro_speech: SpeechSettings = Field(
+        default_factory=SpeechSettings, json_schema_extra=AFTER_RESTART
+    )
+    nekro_plugin: PluginSettings = Field(default_factory=PluginSettings)
+    nekro_mcp: McpSettings = Field(default_factory=McpSettings)
+    nekro_timer: TimerSettings = Field(default_factory=TimerSettings)
+    nekro_command: CommandSettings = Field(default_factory=CommandSettings)
     superusers: frozenset[str] = frozenset()
     """NoneBot's setting. These people are added to ``NEKRO_COMMAND__SUPER_USERS``."""
     command_start: tuple[str, ...] | None = None
     """NoneBot's setting: the prefixes of commands, unless ``NEKRO_COMMAND__PREFIXES`` is set."""
+    _sources: SettingsSources | None = PrivateAttr(default=None)
 
     @field_validator("superusers", mode="before")
     @classmethod
     def _ids_are_texts(cls, value: object) -> object:
         return [str(each) for each in value] if isinstance(value, list | set | tuple) else value
 
-    @property
+    @cached_property
     def commands(self) -> CommandSettings:
         """Return the settings for commands, with those of NoneBot added."""
         return with_nonebot_settings(
@@ -121,44 +147,99 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """Return the values that must not appear in logs."""
-        return _secrets_of(self)
+        written = self._sources.secret_texts() if self._sources is not None else []
+        return [*_secrets_of(self), *written]
+
+    def come_from(self, newer: "Settings") -> None:
+        """Note that these settings have taken over those of ``newer``, with its secrets."""
+        self._sources = newer._sources  # noqa: SLF001 - of this class
+
+    def written(self) -> dict[str, str]:
+        """Return the settings of ``.env`` and of the environment as texts, with lower-case names,
+        and the texts of settings that only other packages know."""
+        others = {k: v for k, v in (self.model_extra or {}).items() if isinstance(v, str)}
+        return others | self.sources.written()
+
+    @property
+    def were_read(self) -> bool:
+        """Whether `load` made these settings, so that `sources` exist."""
+        return self._sources is not None
+
+    @property
+    def sources(self) -> SettingsSources:
+        """Return the content of the files and the environment when the settings were read. Raises
+        `RuntimeError` if the settings were not made by `load`."""
+        if self._sources is None:
+            raise RuntimeError("these settings were not read from files: use Settings.load")
+        return self._sources
 
     @classmethod
-    def load(cls, folder: Path = Path()) -> Self:
-        """Read the files of ``folder`` and the environment. Raises `SettingsError`."""
-        for name in written_settings(folder):
+    def load(cls, folder: Path = Path(), texts: Mapping[str, str] | None = None) -> Self:
+        """Read the ``.env`` files of ``folder``, the environment and the files in the data folder.
+
+        ``texts`` replaces the texts of ``settings.toml`` and ``secrets.toml``, to check them before
+        they are written. Raises `SettingsError`.
+        """
+        sources = SettingsSources.read(folder, texts)
+        for name in sources.written():
             room = name.split("__")[0]
             if room.startswith("nekro_") and room not in cls.model_fields:
-                raise SettingsError(f"{name.upper()}: {_unknown(room, cls)}")
+                known = [each for each in cls.model_fields if each.startswith("nekro_")]
+                problem = unknown_name(room.upper(), [each.upper() for each in sorted(known)])
+                raise SettingsError(f"{name.upper()}: {problem}")
         try:
-            settings = cls(_env_file=_files(folder))  # type: ignore[call-arg]  # NoneBot's own
+            values = sources.values(cls)
+            settings = cls(_env_file=None, **values)  # type: ignore[call-arg]  # NoneBot's own
         except ValidationError as error:
-            raise SettingsError("\n".join(_in_words(fault) for fault in error.errors())) from None
+            faults = "\n".join(_in_words(fault, sources) for fault in error.errors())
+            raise SettingsError(faults) from None
         except UnreadableSetting as error:
             raise SettingsError(_not_json(error)) from None
+        settings._sources = sources
         agent = settings.nekro_agent
         if "tools" in (agent.mode, *agent.modes.values()) and not settings.nekro_llm.configured:
             raise SettingsError(_NO_NATIVE_CALLS)
         return settings
 
 
-def adapter_settings(settings: Settings) -> dict[str, Any]:
-    """Return the adapters' settings in the process environment, for ``nonebot.init``.
+def adapter_settings(
+    settings: Settings,
+    adapters: AdapterDirectory | None = None,
+    platforms: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return the settings of adapters, NoneBot and its plugins in ``settings.toml`` and in the
+    process environment, for ``nonebot.init``.
 
-    NoneBot reads the names of undeclared settings only from files, so it would ignore those in a
-    container's environment. Values that are JSON are parsed, as NoneBot does in files, unless the
-    adapter wants a text.
+    NoneBot reads the names of undeclared settings only from ``.env`` files, so it would ignore
+    those in a container's environment. Values that are JSON are parsed, as NoneBot does in files,
+    unless the adapter wants a text.
+
+    Args:
+        settings: The settings.
+        adapters: The adapters that may be used; by default those of the settings.
+        platforms: The platforms that are used; by default those of the settings.
     """
-    return adapter_environment(settings.adapters, settings.nekro_platforms)
-
-
-def adapter_environment(adapters: AdapterDirectory, wanted: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of the adapters in ``wanted`` that are in the process environment."""
+    adapters = settings.adapters if adapters is None else adapters
+    platforms = settings.nekro_platforms if platforms is None else platforms
     written = {name.lower(): value for name, value in os.environ.items()}
-    own = adapters.own_settings(wanted, written)
-    return {
+    of_file = {
+        name: value
+        for name, value in (settings.model_extra or {}).items()
+        if settings.were_read
+        and (
+            settings.sources.file_of(("adapters", name))
+            or settings.sources.file_of(("nonebot", name))
+        )
+    }
+    own = adapters.own_settings(platforms, {**of_file, **written})
+    found = {
+        name: json.dumps(value) if own.get(name) and not isinstance(value, str) else value
+        for name, value in of_file.items()
+    }
+    return found | {
         name: written[name] if as_text else _json_or_text(written[name])
         for name, as_text in own.items()
+        if name in written
     }
 
 
@@ -170,14 +251,8 @@ def _json_or_text(value: str) -> Any:
 
 
 def written_settings(folder: Path = Path()) -> Mapping[str, str]:
-    """Return all settings in the files and the environment as texts, with lower-case names."""
-    names = {
-        name.lower(): value or ""
-        for path in _files(folder)
-        if path.is_file()
-        for name, value in dotenv_values(path).items()
-    }
-    return names | {name.lower(): value for name, value in os.environ.items()}
+    """Return all settings in ``.env`` files and the environment as texts, with lower-case names."""
+    return SettingsSources.read(folder, texts={}).written()
 
 
 def _secrets_of(model: BaseModel) -> list[str]:
@@ -197,31 +272,26 @@ def _secrets_of(model: BaseModel) -> list[str]:
     return found
 
 
-def _files(folder: Path) -> tuple[Path, Path]:
-    first = folder / ".env"
-    named = dotenv_values(first).get("ENVIRONMENT") if first.is_file() else None
-    environment = os.environ.get("ENVIRONMENT") or named or "prod"
-    return first, folder / f".env.{environment}"
-
-
-def _in_words(fault: ErrorDetails) -> str:
-    parts = [str(part) for part in fault["loc"]]
-    name = "__".join(parts).upper()
+def _in_words(fault: ErrorDetails, sources: SettingsSources) -> str:
+    parts = tuple(str(part) for part in fault["loc"])
+    variable, file = sources.variable(parts), sources.file_of(parts)
+    if variable or not file:
+        name, place = "__".join(parts).upper(), ""
+    else:
+        line = sources.line(file, toml_path(parts))
+        name = ".".join(toml_path(parts))
+        place = str(sources.fault(file, line, ""))
     if fault["type"] == "extra_forbidden":
         # The value is not shown, because it may be a key whose name is misspelled.
-        return f"{name}: {_unknown(parts[-1], _model_at(parts[:-1]), parts[:-1])}"
+        known = sorted(_model_at(parts[:-1]).model_fields)
+        above, sep = name.rpartition(parts[-1] if place else parts[-1].upper())[0], not place
+        names = [f"{above}{each.upper() if sep else each}" for each in known]
+        written = f"{above}{parts[-1].upper() if sep else parts[-1]}"
+        return f"{place}{name}: {unknown_name(written, names)}"
     came = fault["input"]
-    hidden = isinstance(came, Mapping) or SECRET_NAME.search(name)
+    hidden = isinstance(came, Mapping) or SECRET_NAME.search(name) or file == SECRETS
     shown = "" if hidden else f" (came: {came!r})"
-    return f"{name}: {fault['msg'].removeprefix('Value error, ')}{shown}"
-
-
-def _unknown(name: str, model: type[BaseModel], above: Sequence[str] = ()) -> str:
-    known = [field for field in model.model_fields if above or field.startswith("nekro_")]
-    close = difflib.get_close_matches(name.lower(), known, 1, 0.7)
-    if close:
-        return f"did you mean {'__'.join((*above, close[0])).upper()}?"
-    return f"no such setting; there are {', '.join(sorted(known)).upper()}"
+    return f"{place}{name}: {fault['msg'].removeprefix('Value error, ')}{shown}"
 
 
 def _model_at(parts: Sequence[str]) -> type[BaseModel]:

@@ -3,13 +3,13 @@
 import ipaddress
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import field_validator
+
+from nekro_core.system.live_settings import LiveSettings
 
 
-class WebServerSettings(BaseModel):
+class WebServerSettings(LiveSettings):
     """The proxies whose headers about the client the web server trusts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks (``10.0.0.0/8``) of the reverse proxies in front of the bot. The

@@ -66,8 +66,7 @@ class BackupService:
         the clock every ``look_s`` seconds."""
         service = cls(source, settings, wall)
         async with background_tasks() as tasks:
-            if settings.every_hours:
-                tasks.start_soon(service._keep_schedule, look_s, name="backups")
+            tasks.start_soon(service._keep_schedule, look_s, name="backups")
             yield service
 
     @property
@@ -163,10 +162,12 @@ class BackupService:
         return await anyio.to_thread.run_sync(cancel_prepared, self._source.data)
 
     async def _keep_schedule(self, look_s: float) -> None:
-        every_s = self._settings.every_hours * 3600.0
         tried = 0.0
         while True:
             await anyio.sleep(look_s)
+            every_s = self._settings.every_hours * 3600.0
+            if not every_s:
+                continue
             try:
                 newest = max((each.made for each in await self.list()), default=0.0)
                 if self._wall() - max(newest, tried) < every_s or self._work is not None:

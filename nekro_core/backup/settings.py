@@ -1,12 +1,12 @@
 """The settings of backups, under ``NEKRO_BACKUP__``."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from nekro_core.system.live_settings import LiveSettings
 
 
-class BackupSettings(BaseModel):
+class BackupSettings(LiveSettings):
     """When the bot makes backups by itself, and how many it keeps in ``data/backups``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     keep: int = Field(default=7, ge=1, le=1000)
     """Number of backups in ``data/backups``. When a new one was made and checked, the oldest ones

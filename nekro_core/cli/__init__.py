@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("doctor", help="what works here, what does not, how to mend it")
     commands.add_parser("fetch", help="download the embedded model's weights now")
     _add_backup_commands(commands)
+    _add_settings_commands(commands)
+    commands.add_parser("restart", help="restart the running bot, in the same process")
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
@@ -74,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
 
         return anyio.run(check_command, options)
-    from nekro_core.app.settings import SettingsError  # noqa: PLC0415 - `run` needs none of it
+    from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
     from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - `run` needs no other command
 
     try:
@@ -101,6 +103,23 @@ def _add_backup_commands(commands: "argparse._SubParsersAction[argparse.Argument
     )
     restore.add_argument(
         "--without-secrets", action="store_true", help="leave out the secrets of the backup"
+    )
+
+
+def _add_settings_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    shown = commands.add_parser("get", help="show a setting, or all")
+    shown.add_argument("name", nargs="?", default="", help="as in settings.toml: agent.language")
+    changed = commands.add_parser("set", help="change settings, also of a running bot")
+    changed.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME VALUE",
+        help="several pairs are changed together; a name alone reads its value from stdin",
+    )
+    how = changed.add_mutually_exclusive_group()
+    how.add_argument("--unset", action="store_true", help="remove the names: the default applies")
+    how.add_argument(
+        "--from-env", action="store_true", help="move the names, or all, from .env to the file"
     )
 
 

@@ -11,7 +11,8 @@ from nekro_core.app.health import examine
 from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
-from nekro_core.cli import accounts, backup, operator_calls, outbox
+from nekro_core.cli import accounts, backup, operator_calls, outbox, restart
+from nekro_core.cli import settings as settings_commands
 from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
 from nekro_core.cli.chat import talk
 from nekro_core.cli.plugin_kit.command import ACTIONS
@@ -115,10 +116,13 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "chat": _chat,
     "doctor": _doctor,
     "fetch": _fetch,
+    "get": settings_commands.get,
     "mcp": _mcp,
     "operator": operator_calls.run,
     "plugin": _plugin,
+    "restart": restart.restart,
     "sandbox": _sandbox,
+    "set": settings_commands.change,
 }
 """The function of each command. It takes the parsed arguments, returns an exit status, and may
 raise `SettingsError`."""

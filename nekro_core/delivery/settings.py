@@ -39,4 +39,4 @@ class DeliverySettings(SendRateSettings):
     """Maximum number of messages that wait for one chat (account offline, platform slow). Further
     messages are dropped, and their receipts say why."""
 
-    media: MediaSettings = MediaSettings()
+    media: MediaSettings = Field(default_factory=MediaSettings)

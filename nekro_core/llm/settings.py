@@ -3,22 +3,24 @@
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from nekro_core.llm.model import Price
+from nekro_core.system.live_settings import LiveSettings
 
 
-class LLMSettings(BaseModel):
+class LLMSettings(LiveSettings):
     """One OpenAI-compatible endpoint. Without a ``base_url``, the embedded model answers.
 
     Times are in seconds. ``api_key`` may be empty if the endpoint needs no key.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     base_url: str = ""
     """Address of the API. It usually ends in ``/v1``."""
     api_key: SecretStr = SecretStr("")
+    """The key of the API. It may be empty if the endpoint needs none."""
     model: str = ""
     """The model's name, as the provider writes it."""
     vision: bool = False
@@ -40,10 +42,12 @@ class LLMSettings(BaseModel):
     """HTTP or SOCKS proxy for only this endpoint. If it is empty, the environment's proxy is
     used."""
     connect_s: float = Field(default=10.0, gt=0)
+    """Longest wait for a connection."""
     first_token_s: float = Field(default=90.0, gt=0)
     """Longest wait for the first token. A large model thinks before it answers; the first token of
     a thought ends this wait."""
     between_tokens_s: float = Field(default=45.0, gt=0)
+    """Longest wait for the next token."""
     total_s: float = Field(default=300.0, gt=0)
     """Longest time for a whole reply, including retries."""
     retries: int = Field(default=2, ge=0, le=10)

@@ -15,8 +15,8 @@ from nekro_core.llm.embedded.library import (
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import InvalidParameters
-from nekro_core.operator.models import ModelSettingsBook, writable
 from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.operator.settings import SettingsBook, written
 
 
 class EmbeddedInForce(Protocol):
@@ -75,7 +75,7 @@ class Embedded(Area):
         audit: The audit log.
         models: The model in force.
         files: The model files.
-        book: Writes the settings; None if they cannot be written.
+        book: Writes the settings.
     """
 
     name = "embedded"
@@ -85,7 +85,7 @@ class Embedded(Area):
         audit: AuditLog,
         models: EmbeddedInForce,
         files: ModelFiles,
-        book: ModelSettingsBook | None,
+        book: SettingsBook,
     ) -> None:
         super().__init__(audit)
         self._models = models
@@ -180,9 +180,9 @@ class Embedded(Area):
         Args:
             file: The name of the file; empty for the bot's own model.
         """
-        book, old = writable(self._book), self._models.embedded.model_file
+        old = self._models.embedded.model_file
         path = str(self._files.path(file)) if file else None
-        await book.set({"embedded.model_file": path})
+        await written(self._book.set({"embedded.model_file": path}))
         undo = None
         if old is None or self._files.has(old):
             parameters = {"file": old.name if old else ""}

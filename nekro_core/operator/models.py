@@ -13,8 +13,9 @@ from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem, OperatorError
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.operator.settings import SettingsBook, written
 
 DEFAULT = "default"
 """The name of the bot's default model. Without an address it is the embedded model."""
@@ -33,18 +34,6 @@ class ModelsInForce(Protocol):
     @property
     def groups(self) -> Mapping[str, ModelGroupSettings]:
         """The settings of the model groups by name."""
-
-
-class ModelSettingsBook(Protocol):
-    """Writes settings, and applies them to the running bot. Its errors are `NekroError`."""
-
-    async def set(self, values: Mapping[str, Any]) -> object:
-        """Change settings together, by names such as ``llm.base_url`` and
-        ``models.fast.base_url``. None removes a setting."""
-
-
-class ModelsNotWritable(OperatorError):
-    """The settings of this bot cannot be written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +65,7 @@ class Models(Area):
     Args:
         audit: The audit log.
         models: The models in force.
-        book: Writes the settings; None if they cannot be written.
+        book: Writes the settings.
     """
 
     name = "models"
@@ -85,7 +74,7 @@ class Models(Area):
         self,
         audit: AuditLog,
         models: ModelsInForce,
-        book: ModelSettingsBook | None,
+        book: SettingsBook,
     ) -> None:
         super().__init__(audit)
         self._models = models
@@ -169,7 +158,7 @@ class Models(Area):
                 removes one.
             api_key: The key; without it the saved one stays. An empty one removes it.
         """
-        book, old = writable(self._book), self._saved(group)
+        old = self._saved(group)
         settings = self._merged(group if old is not None else None, fields, api_key)
         if not settings.configured:
             raise InvalidParameters({"fields.base_url": "name the address of the model's API"})
@@ -178,7 +167,7 @@ class Models(Area):
         values: dict[str, Any] = {f"{prefix}{name}": value for name, value in fields.items()}
         if api_key is not None:
             values[f"{prefix}api_key"] = api_key.get_secret_value() or None
-        await book.set(values)
+        await written(self._book.set(values))
         undo: UndoCall | None = UndoCall(action="models.remove", parameters={"group": group})
         if old is not None and old.configured:
             back = {name: before.get(name) for name in fields}
@@ -201,11 +190,12 @@ class Models(Area):
         Args:
             group: The name of the group; ``default`` for the default model.
         """
-        book, old = writable(self._book), self._saved(group)
+        old = self._saved(group)
         if old is None or not old.model_fields_set:
             raise NoSuchItem(f"there is no model {group!r} in the settings")
         prefix = _prefix(group)
-        await book.set({f"{prefix}{name}": None for name in sorted(old.model_fields_set)})
+        removed = dict.fromkeys(f"{prefix}{name}" for name in sorted(old.model_fields_set))
+        await written(self._book.set(removed))
         undo = None
         if not old.api_key.get_secret_value():
             undo = UndoCall(action="models.put", parameters={"group": group, "fields": _shown(old)})
@@ -245,16 +235,6 @@ class Models(Area):
                     for fault in error.errors(include_input=False, include_url=False)
                 }
             ) from None
-
-
-def writable(book: ModelSettingsBook | None) -> ModelSettingsBook:
-    """Return the book. Raises `ModelsNotWritable` if there is none."""
-    if book is None:
-        raise ModelsNotWritable(
-            "the settings of this bot are not written here: change NEKRO_LLM__*, "
-            "NEKRO_MODELS__* and NEKRO_EMBEDDED__* where the bot is started"
-        )
-    return book
 
 
 def _prefix(group: str) -> str:

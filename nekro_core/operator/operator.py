@@ -25,6 +25,7 @@ from nekro_core.operator.platforms import Platforms
 from nekro_core.operator.plugins import Plugins
 from nekro_core.operator.requests import Requests
 from nekro_core.operator.roles import Actor
+from nekro_core.operator.settings import SettingsArea
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
 from nekro_core.operator.turns import Turns
@@ -59,6 +60,7 @@ class Operator:
         platforms: The platforms and the bot's accounts on them.
         requests: Friend and group requests, and banned people.
         broadcast: Messages of operators to several chats.
+        settings: The bot's settings.
     """
 
     jobs: Jobs
@@ -82,6 +84,7 @@ class Operator:
     platforms: Platforms
     requests: Requests
     broadcast: BroadcastArea
+    settings: SettingsArea
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

@@ -60,9 +60,10 @@ class Cooldown:
         if not user_id:
             return
         key, settings = _key(chat_key, user_id), self._settings
+        burst, hour = (settings.burst_turns, settings.burst_s), (settings.hour_turns, HOUR_S)
         if key not in self._senders:
-            burst, hour = (settings.burst_turns, settings.burst_s), (settings.hour_turns, HOUR_S)
             self._senders[key] = _Sender(RateWindow(burst, hour))
+        self._senders[key].turns.set_bounds(burst, hour)
         self._senders.move_to_end(key)
         if len(self._senders) > _MOST_SENDERS:
             self._senders.popitem(last=False)

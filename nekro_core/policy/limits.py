@@ -160,7 +160,7 @@ class RunSendLimit:
     """Limits the number of messages that each run may send."""
 
     def __init__(self, settings: SendRateSettings) -> None:
-        self._limit = settings.sends_per_run
+        self._settings = settings
         self._sent: OrderedDict[str, int] = OrderedDict()
 
     def take(self, run_id: str, messages: int) -> str:
@@ -172,10 +172,10 @@ class RunSendLimit:
         """
         if not run_id:
             return ""
-        sent = self._sent.get(run_id, 0)
-        if sent + messages > self._limit:
+        sent, limit = self._sent.get(run_id, 0), self._settings.sends_per_run
+        if sent + messages > limit:
             return (
-                f"this run has sent {sent} of {self._limit} messages and this would be {messages} "
+                f"this run has sent {sent} of {limit} messages and this would be {messages} "
                 "more; nothing of it was sent. Say it in one message, or write a file and send that"
             )
         self._sent[run_id] = sent + messages

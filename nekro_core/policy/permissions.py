@@ -10,10 +10,11 @@ import unicodedata
 from collections.abc import Collection
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from nekro_core.chat import ChatKey, ChatKind, Role, Sender
 from nekro_core.policy import PolicyFile
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 MAX_NAME = 64
 _NAME = re.compile(r"[^\W_][\w-]*(\.[\w-]+)*\Z")
@@ -64,14 +65,12 @@ class CommandPermission(StrEnum):
         return order.index(self) >= order.index(wanted)
 
 
-class CommandSettings(BaseModel):
+class CommandSettings(LiveSettings):
     """Settings of chat commands, under ``NEKRO_COMMAND__``.
 
     A person is written ``adapter:id`` or ``instance:id``, for example ``onebot_v11:10001``, with
     the platform's id. ``web:*`` means all people who write on the web page.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prefixes: tuple[str, ...] = ("/", "／")
     """The prefixes of commands. An empty list switches commands off."""
@@ -95,11 +94,11 @@ class CommandSettings(BaseModel):
     command_s: float = Field(default=300.0, gt=0)
     """Maximum number of seconds that a command may run."""
 
-    at_once: int = Field(default=4, ge=1, le=64)
+    at_once: int = Field(default=4, ge=1, le=64, json_schema_extra=AFTER_RESTART)
     """Maximum number of commands of one chat that run at the same time. Eight times as many may
     wait."""
 
-    longest_wait_s: float = Field(default=3600.0, gt=0)
+    longest_wait_s: float = Field(default=3600.0, gt=0, json_schema_extra=AFTER_RESTART)
     """Maximum number of seconds that a command may wait for a person's answer."""
 
     @field_validator("super_users", "advanced_users")

@@ -63,11 +63,11 @@ class PolicyResolver:
         self._personas = personas
         self._adapter_of = adapter_of
         self._cached: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
-        conduct.listen(self._cached.clear)
+        conduct.listen(self.recompute)
 
     def recompute(self) -> None:
-        """Compute all policies anew when they are needed next, because the models or personas
-        changed."""
+        """Compute all policies anew when they are needed next, because the settings, the overrides,
+        the models or the personas changed."""
         self._cached.clear()
 
     def of(self, chat_key: ChatKey) -> ChatPolicy:

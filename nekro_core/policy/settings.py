@@ -6,17 +6,16 @@ use, and ``NEKRO_DELIVERY__`` how much may be sent.
 
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from nekro_core.chat import ChatKey
+from nekro_core.system.live_settings import LiveSettings
 
 Mode = Literal["code", "tools"]
 
 
-class TriggerSettings(BaseModel):
+class TriggerSettings(LiveSettings):
     """When the bot answers. Times are seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     debounce_s: float = Field(default=0.9, ge=0, le=60)
     """How long the bot waits after a person's last message for the next one."""
@@ -37,15 +36,15 @@ class TriggerSettings(BaseModel):
     to the turn. A sender that reaches the limit gets answers again after ``rest_s`` of silence. 0
     means no limit."""
     burst_s: float = Field(default=120.0, gt=0)
+    """The seconds in which ``burst_turns`` are counted."""
     hour_turns: int = Field(default=300, ge=0)
     """Maximum number of such turns within an hour, for slow loops. 0 means no limit."""
     rest_s: float = Field(default=60.0, gt=0)
+    """Seconds of silence after which a sender that reached a limit gets answers again."""
 
 
-class TurnSettings(BaseModel):
+class TurnSettings(LiveSettings):
     """Limits of one turn."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_steps: int = Field(default=10, ge=1, le=100)
     """Maximum number of model replies. A turn that needs more repeats itself."""
@@ -92,10 +91,8 @@ class TurnSettings(BaseModel):
     all other cases a long reply is sent in several messages or as a file."""
 
 
-class SendRateSettings(BaseModel):
+class SendRateSettings(LiveSettings):
     """How much may be sent: by one run, and to one chat within a time window."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sends_per_run: int = Field(default=8, gt=0)
     """Maximum number of messages that one run may send. Code that sends more is usually a faulty

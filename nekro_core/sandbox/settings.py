@@ -3,10 +3,11 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from nekro_core.sandbox.box import BoxSpec, RunLimits
 from nekro_core.sandbox.egress.rules import EgressRules
+from nekro_core.system.live_settings import LiveSettings
 
 _MIB = 1024 * 1024
 
@@ -20,15 +21,14 @@ class BackendName(StrEnum):
     DOCKER = "docker"
 
 
-class SandboxSettings(BaseModel):
+class SandboxSettings(LiveSettings):
     """How boxes are made and what limits them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     backend: BackendName = BackendName.AUTO
+    """What makes the boxes."""
     default_image: str = "python"
     """The image of a box, if its creator names no image."""
-    images: dict[str, str] = {}
+    images: dict[str, str] = Field(default_factory=dict)
     """More names for images: each key is such a name, its value is the backend's image. A mapping
     such as ``{"python:3.12": "python"}`` is not checked: the image can have another version."""
     boxes_per_chat: int = Field(default=16, ge=1, le=256)
@@ -75,10 +75,12 @@ class SandboxSettings(BaseModel):
     copies, usually in memory. In the jail, the limit is also at most a quarter of the free space of
     the file system that has the runtime folder."""
     processes: int = Field(default=64, ge=8)
+    """Limit of the processes and threads of a box."""
     run_seconds: float = Field(default=60.0, gt=0)
     """Limit of a run's time. The time in which it waits for the model or for tools does not
     count."""
     output_kb: int = Field(default=256, ge=1)
+    """Limit of a run's output in KB."""
     calls: int = Field(default=1000, ge=1)
     """Limit of the tool calls of one run."""
     value_mb: int = Field(default=16, ge=1)
@@ -96,6 +98,7 @@ class SandboxSettings(BaseModel):
     """First user id for boxes, if the bot runs as root; unset: the highest ids that are
     available."""
     uid_count: int = Field(default=50_000, ge=1)
+    """Number of user ids for boxes, from ``uid_start`` on."""
     interpreter: Path | None = None
     """The Python of the boxes; unset: the system's. Any user must be able to read its folder."""
     runtime_dir: Path | None = None

@@ -547,3 +547,19 @@ class CountedTable(Model):
     class Meta:
         table_description = "Up to which row a table is in the statistics"
         table = "counted"
+
+
+class DocumentTable(Model):
+    """A revision of a text that the operator edits. The revision with the highest ``number`` is the
+    current one."""
+
+    id = fields.BigIntField(primary_key=True)
+    name = fields.CharField(max_length=200)
+    number = fields.BigIntField()
+    text = fields.TextField()
+    saved = fields.FloatField()
+
+    class Meta:
+        table_description = "A revision of a text that the operator edits."
+        table = "documents"
+        unique_together = (("name", "number"),)

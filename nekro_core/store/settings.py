@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from nekro_core.system.live_settings import AT_ONCE, LiveSettings
 
 
-class RetentionSettings(BaseModel):
+class RetentionSettings(LiveSettings):
     """How many days rows are stored. With 0, rows are never deleted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     messages_days: float = Field(default=730.0, ge=0)
     """Days for messages. The newest 200 of each chat are never deleted, however old they are."""
@@ -24,10 +24,8 @@ class RetentionSettings(BaseModel):
     """Seconds between two rounds of deletion."""
 
 
-class StoreSettings(BaseModel):
+class StoreSettings(LiveSettings):
     """Settings of the database."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     """With NORMAL no commit is lost if the process is killed. With FULL no commit is lost at a
@@ -40,7 +38,7 @@ class StoreSettings(BaseModel):
     copies: int = Field(default=3, ge=1, le=50)
     """Number of old SQLite files that are kept. Each migration keeps the file from before it."""
 
-    keep: RetentionSettings = RetentionSettings()
+    keep: RetentionSettings = Field(default_factory=RetentionSettings, json_schema_extra=AT_ONCE)
 
     queue: int = Field(default=20_000, ge=100)
     """Maximum number of queued writes. Further writes are refused, and adapters stop reading from

@@ -16,6 +16,7 @@ from nekro_core.store.console_people import ConsolePeopleRepository
 from nekro_core.store.database import Database
 from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository
+from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.store.engines import open_engine
 from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
@@ -74,6 +75,7 @@ class Store:
         self.model_uses = ModelUseRepository(database)
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
+        self.documents = DatabaseDocuments(database, clock=clock)
         self.retention = RowRetention(database)
         self.console_people = ConsolePeopleRepository(database)
         self.console_sessions = ConsoleSessionRepository(database)

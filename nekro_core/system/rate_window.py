@@ -18,9 +18,20 @@ class RateWindow:
     __slots__ = ("_bounds", "_times")
 
     def __init__(self, *bounds: tuple[int, float]) -> None:
-        self._bounds = tuple(bound for bound in bounds if bound[0])
-        most = max((count for count, _ in self._bounds), default=0)
-        self._times: deque[float] = deque(maxlen=most)
+        self._bounds: tuple[tuple[int, float], ...] = ()
+        self._times: deque[float] = deque(maxlen=0)
+        self.set_bounds(*bounds)
+
+    def set_bounds(self, *bounds: tuple[int, float]) -> None:
+        """Change the bounds. The events that were counted stay counted, as far as they were stored.
+
+        Args:
+            bounds: The new bounds, as in the constructor.
+        """
+        wanted = tuple(bound for bound in bounds if bound[0])
+        if wanted != self._bounds:
+            self._bounds = wanted
+            self._times = deque(self._times, max((count for count, _ in wanted), default=0))
 
     def take(self, now: float) -> None:
         """Count one event, even if a bound has been reached.

@@ -50,6 +50,7 @@ from nekro_core.speech.speaker import Transcriber
 from nekro_core.store import Store, StoreSettings
 from nekro_core.store import TurnRow as StoredTurn
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.documents import FileDocuments
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import ToolKind
@@ -325,7 +326,8 @@ async def running_bot(
             speaker=None,
             data_dir=folder,
         )
-        conduct = PolicyFile(folder / "conduct.toml")
+        conduct = PolicyFile(FileDocuments(folder))
+        await conduct.look()
         plugins = FakePlugins(plugin_services, tools_of([send_channel_message, *tools]))
         catalogue = Catalogue.load()
         router = CommandRouter(
@@ -340,7 +342,7 @@ async def running_bot(
             store=store,
             inbox=inbox,
             outbox=outbox,
-            notices=NoticeSender(outbox, catalogue, settings.language),
+            notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
             boxes=ChatBoxes(boxes, folder / "boxes", settings, clock=time.monotonic),

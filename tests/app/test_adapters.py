@@ -1,6 +1,7 @@
 """Adapters are found by their manifests. A broken one is reported, and the others still run."""
 
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -355,6 +356,28 @@ def test_the_bot_of_nekro_plugin_run_gets_no_platform_settings(
     assert {"NEKRO_AGENT__PERSONA", "HTTPS_PROXY"} <= given.keys()
     assert not [n for n in given if n.startswith(("TELEGRAM_", "KAIHEILA_", "WEB_"))]
     assert "NEKRO_PLATFORMS" not in given
+
+
+def test_the_bot_of_nekro_plugin_run_gets_the_settings_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "settings.toml").write_text(
+        'platforms = ["telegram"]\n[llm]\nbase_url = "http://x/v1"\nmodel = "m"\n'
+        "[adapters]\ntelegram_bots = []\n"
+    )
+    (tmp_path / "data" / "secrets.toml").write_text('[llm]\napi_key = "sk-1"\n')
+    given = _environment(Settings.load(tmp_path))
+    assert json.loads(given["NEKRO_LLM"]) == {
+        "base_url": "http://x/v1",
+        "model": "m",
+        "api_key": "sk-1",
+    }
+    assert not [n for n in given if n.startswith(("TELEGRAM_", "NEKRO_PLATFORMS"))]
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NEKRO_DATA_DIR", str(tmp_path / "own"))
+    assert Settings.load(tmp_path).nekro_llm.model == "m"
 
 
 def test_the_guide_lists_every_key_of_a_manifest() -> None:

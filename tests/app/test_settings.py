@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from nekro_core.app.logs import RedactingStream
-from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.settings import Settings, adapter_settings
+from nekro_core.app.settings_sources import SettingsError
+from nekro_core.system.live_settings import LiveSettings
 
 
 @pytest.fixture
@@ -115,3 +117,96 @@ def test_settings_under_nonebots_names_are_read(
     commands = Settings.load(folder).commands
     assert commands.super_users == people
     assert commands.prefixes == prefixes
+
+
+@pytest.mark.parametrize("text", ['["Mei", "梅"]', "Mei"])
+def test_a_list_with_a_least_length_is_read_as_json(folder: Path, text: str) -> None:
+    (folder / ".env").write_text(f"NEKRO_AGENT__NAMES={text}\n")
+    if text == "Mei":
+        with pytest.raises(SettingsError, match="NEKRO_AGENT__NAMES: not readable as JSON"):
+            Settings.load(folder)
+    else:
+        assert Settings.load(folder).nekro_agent.names == ("Mei", "梅")
+
+
+def write_settings(folder: Path, text: str) -> None:
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "settings.toml").write_text(text)
+
+
+def test_a_file_in_the_data_folder_is_weaker_than_all_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_settings(
+        folder,
+        'port = 1000\nsuperusers = [10001]\n[agent]\npersona = "file"\nlanguage = "ja"\n'
+        '[agent.modes]\n"web-private_a" = "code"\n[adapters]\nonebot_access_token = "t"\n',
+    )
+    (folder / "data" / "secrets.toml").write_text('[llm]\napi_key = "sk-of-the-file"\n')
+    (folder / ".env").write_text("PORT=1001\nNEKRO_AGENT__PERSONA=dotenv\n")
+    monkeypatch.setenv("NEKRO_AGENT__MODES", '{"web-private_b": "code"}')
+    settings = Settings.load(folder)
+    assert settings.port == 1001
+    assert settings.superusers == {"10001"}
+    assert settings.nekro_agent.persona == "dotenv"
+    assert settings.nekro_agent.language == "ja"
+    assert settings.nekro_agent.modes == {"web-private_b": "code"}, "a table is not mixed"
+    assert settings.nekro_llm.api_key.get_secret_value() == "sk-of-the-file"
+    assert "sk-of-the-file" in settings.secrets()
+    assert adapter_settings(settings)["onebot_access_token"] == "t"
+
+
+def test_the_data_folder_of_dotenv_has_the_file(folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "settings.toml").write_text("port = 1000\n")
+    (folder / ".env").write_text("NEKRO_DATA_DIR=elsewhere\n")
+    assert Settings.load(folder).port == 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[agent.turn]\nmax_steps = "many"\n', "line 2: agent.turn.max_steps: .*valid integer"),
+        ("[agent.turn]\n\nmax_stepz = 4\n", r"line 3: agent.turn.max_stepz: did you mean .*steps"),
+        ("# c\n[agnt]\na = 1\n", r"line 2: agnt: did you mean agent\?"),
+        ("nekro_agent = 1\n", "line 1: nekro_agent: did you mean|line 1: nekro_agent: no such"),
+        ('data_dir = "x"\n', "line 1: data_dir: .*NEKRO_DATA_DIR"),
+        ("port = 1\n[agent\n", "line 2: not TOML"),
+        ('[llm]\nbase_url = "http://x/v1"\n', "line 1: llm: base_url is set but model is not"),
+        ("port = 99999\n", "line 1: port: .*65535"),
+        ("llm = 3\n", "line 1: llm: "),
+        ("adapters = 3\n", "line 1: adapters: expected a table"),
+        ('[models.draw]\nbase_url = "x"\nmodel = "m"\n', "line 2: models.draw.base_url: "),
+    ],
+)
+def test_a_fault_of_the_file_is_named_with_line_and_setting(
+    folder: Path, text: str, says: str
+) -> None:
+    write_settings(folder, text)
+    with pytest.raises(SettingsError, match=f"settings.toml, {says}"):
+        Settings.load(folder)
+
+
+def test_a_file_that_is_no_text_is_named_with_its_line(folder: Path) -> None:
+    write_settings(folder, "")
+    (folder / "data" / "settings.toml").write_bytes(b"port = 1\n# \xff\n")
+    with pytest.raises(SettingsError, match="line 2: not UTF-8"):
+        Settings.load(folder)
+
+
+def test_a_wrong_secret_is_not_shown(folder: Path) -> None:
+    write_settings(folder, "")
+    (folder / "data" / "secrets.toml").write_text('[llm]\napi_key = "sk-\u00e9-secret"\n')
+    with pytest.raises(SettingsError, match=r"secrets.toml, line 2: llm\.api_key") as error:
+        Settings.load(folder)
+    assert "-secret" not in str(error.value)
+
+
+def test_two_bots_in_one_process_share_no_section(folder: Path) -> None:
+    """A section changes in place, so a shared one would change for both."""
+    first, second = Settings.load(folder), Settings.load(folder)
+    for name in Settings.model_fields:
+        if isinstance(getattr(first, name), LiveSettings):
+            assert getattr(first, name) is not getattr(second, name), name
+    assert first.nekro_agent.turn is not second.nekro_agent.turn
+    assert first.nekro_delivery.media is not second.nekro_delivery.media

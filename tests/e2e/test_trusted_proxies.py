@@ -8,7 +8,8 @@ import httpx
 import pytest
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from nekro_core.app.settings import Settings, SettingsError
+from nekro_core.app.settings import Settings
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.console.access.login_attempts import MAX_FAILURES
 from tests.adapters.web.running import NO_TLS

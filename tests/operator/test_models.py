@@ -1,26 +1,26 @@
 """An operator lists, tests, adds, changes and removes models. Keys are never shown or sent away."""
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+import os
+import tomllib
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from nekro_core.app import App
+from nekro_core.app.operator_settings import SettingsUnreadable
 from nekro_core.app.settings import Settings
+from nekro_core.app.settings_sources import SettingsError
 from nekro_core.chat import ChatKey
-from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedSettings, WeightsError
-from nekro_core.llm.embedded.library import ModelFiles
-from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.embedded import EmbeddedPhase, WeightsError
 from nekro_core.llm.model import ModelUnreachable
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.llm.settings import LLMSettings
-from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.errors import InvalidParameters, NoSuchItem
-from nekro_core.operator.models import Models, ModelsNotWritable
+from nekro_core.operator.models import Models
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from nekro_core.system.setting_info import SettingLocked
 from tests.llm.embedded.hub_and_index import Site, serving
 from tests.llm.embedded.test_library import FILE, MODEL
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
@@ -38,48 +38,21 @@ def reply(asked: Asked) -> Reply:
     return "1 2 3 4 5 6 7 8 9 10"
 
 
-class AppliedAtOnce:
-    """Applies written settings to the bot. Does what the settings' files and their reader do."""
-
-    def __init__(self, app: App) -> None:
-        self._models = app.runtime.models
-        self.written: list[Mapping[str, Any]] = []
-
-    async def set(self, values: Mapping[str, Any]) -> object:
-        self.written.append(values)
-        fields: dict[str, dict[str, Any]] = {"": _fields(self._models.llm)}
-        embedded = self._models.embedded
-        for name, group in self._models.groups.items():
-            fields[name] = _fields(group)
-        for name, value in values.items():
-            room, _, rest = name.partition(".")
-            if room == "embedded":
-                embedded = EmbeddedSettings(**({rest: value} if value else {}))
-                continue
-            group, field = ("", rest) if room == "llm" else tuple(rest.split("."))
-            table = fields.setdefault(group, {})
-            table[field] = value
-            if value is None:
-                del table[field]
-        llm = LLMSettings(**fields.pop(""))
-        groups = {name: ModelGroupSettings(**table) for name, table in fields.items() if table}
-        return await self._models.replace(llm, groups, embedded)
-
-
-def _fields(settings: LLMSettings) -> dict[str, Any]:
-    return {**settings.model_dump(exclude_unset=True)}
-
-
 @pytest.fixture
-async def app(tmp_path: Path) -> AsyncIterator[App]:
-    settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
+async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
+    """A bot that reads its settings from files."""
+    for name in os.environ:
+        if name.upper().startswith("NEKRO_") or name in ("HOST", "PORT", "ENVIRONMENT"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.load()
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as running:
         yield running
 
 
 @pytest.fixture
 def models(app: App) -> Models:
-    return Models(app.operations.audit.audit_log, app.runtime.models, AppliedAtOnce(app))
+    return app.operations.models
 
 
 async def test_a_model_is_added_changed_and_removed_while_the_bot_runs(
@@ -172,9 +145,52 @@ async def test_a_test_reports_each_step_and_its_progress(models: Models) -> None
     assert len(told) == 10
 
 
-async def test_settings_that_are_not_written_here_are_refused_aloud(app: App) -> None:
-    with pytest.raises(ModelsNotWritable, match="NEKRO_MODELS"):
-        await app.operations.models.put(OTTO, group="fast", fields={"base_url": "http://x/v1"})
+async def test_a_model_is_written_into_the_files_of_the_settings(app: App, models: Models) -> None:
+    file, secrets = app.host.data_dir / "settings.toml", app.host.data_dir / "secrets.toml"
+    fields = {"base_url": "http://127.0.0.1:9/v1", "model": "one", "extra_body": {"seed": 7}}
+    await models.put(OTTO, group="fast", fields=fields, api_key=SecretStr(KEY))
+    written = tomllib.loads(file.read_text())
+    assert written == {"models": {"fast": fields}}
+    assert tomllib.loads(secrets.read_text()) == {"models": {"fast": {"api_key": KEY}}}
+    await models.put(OTTO, group="default", fields=fields)
+    assert app.runtime.models.llm.model == "one"
+    with pytest.raises(SettingsError, match="mode"):
+        await app.operations.settings.set(OTTO, values={"agent.mode": "neither"})
+    await models.remove(OTTO, group="default")
+    assert (await models.all(OTTO))[0].embedded
+    assert app.runtime.models.llm.model_fields_set == set()
+
+
+async def test_a_model_that_the_environment_names_is_not_changed_here(
+    app: App, models: Models, tmp_path: Path
+) -> None:
+    written = "NEKRO_MODELS__FAST__BASE_URL=http://127.0.0.1:9/v1\nNEKRO_MODELS__FAST__MODEL=one\n"
+    (tmp_path / ".env").write_text(written)
+    with pytest.raises(SettingLocked, match="NEKRO_MODELS__FAST__"):
+        await models.put(
+            OTTO, group="fast", fields={"base_url": "http://127.0.0.1:9/v1", "model": "two"}
+        )
+    assert not (app.host.data_dir / "settings.toml").exists()
+
+
+async def test_a_changed_model_in_the_file_is_used_at_once(app: App, models: Models) -> None:
+    file = app.host.data_dir / "settings.toml"
+    file.write_text('[models.fast]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "one"\n')
+    await app.settings.look()
+    assert [each.group for each in await models.all(OTTO)] == ["default", "fast"]
+    fast = app.runtime.models.named.get("fast")
+    assert fast is not None
+    file.write_text(file.read_text().replace("one", "two"))
+    await app.settings.look()
+    assert fast.profile.name == "two"
+
+
+async def test_settings_of_a_program_are_not_written(tmp_path: Path) -> None:
+    settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
+    async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
+        fields = {"base_url": "http://x/v1", "model": "one"}
+        with pytest.raises(SettingsUnreadable, match="given by a program"):
+            await app.operations.models.put(OTTO, group="fast", fields=fields)
 
 
 async def test_presets_and_published_prices_are_listed(app: App) -> None:
@@ -187,8 +203,7 @@ async def test_presets_and_published_prices_are_listed(app: App) -> None:
 
 
 async def test_a_model_file_is_downloaded_chosen_and_removed(app: App, tmp_path: Path) -> None:
-    audit, files = app.operations.audit.audit_log, ModelFiles(app.host.data_dir / "models")
-    area = Embedded(audit, app.runtime.models, files, AppliedAtOnce(app))
+    area = app.operations.embedded
     source = tmp_path / "mine.gguf"
     source.write_bytes(FILE)
     with serving(Site(hub_file=FILE, hub_sha256=hashlib.sha256(FILE).hexdigest())) as site:

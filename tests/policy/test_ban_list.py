@@ -6,12 +6,14 @@ import pytest
 
 from nekro_core.policy import InvalidOverride, PolicyFile
 from nekro_core.policy.ban_list import BanList, BannedPerson
+from nekro_core.system.documents import FileDocuments
 
 
 async def test_a_ban_is_an_override_and_other_entries_stay(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text('# mine\n[people."onebot_v11:10001"]\nquota = { turns = 3 }\n')
-    overrides = PolicyFile(path)
+    overrides = PolicyFile(FileDocuments(tmp_path))
+    await overrides.look()
     bans = BanList(overrides)
     assert await bans.ban("onebot_v11", "10001")
     assert await bans.ban("telegram", "7")
@@ -30,7 +32,7 @@ async def test_a_ban_is_an_override_and_other_entries_stay(tmp_path: Path) -> No
 
 
 async def test_an_impossible_ban_is_refused(tmp_path: Path) -> None:
-    bans = BanList(PolicyFile(tmp_path / "conduct.toml"))
+    bans = BanList(PolicyFile(FileDocuments(tmp_path)))
     for place, user in (("", "1"), ("a:b", "1"), ("telegram", " ")):
         with pytest.raises(InvalidOverride, match="expected an adapter"):
             await bans.ban(place, user)

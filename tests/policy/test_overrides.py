@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from nekro_core.policy import (
     PolicyOverrides,
     Quota,
 )
+from nekro_core.system.documents import FileDocuments
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 TOPIC = ChatKey.parse("onebot_v11-group_30003#7")
@@ -84,7 +86,8 @@ async def test_writing_a_value_keeps_the_other_lines_of_the_file(tmp_path: Path)
     path = tmp_path / "conduct.toml"
     path.write_text('# ours\n[bot]\npersona = "cat"  # for now\n')
     heard: list[str] = []
-    file = PolicyFile(path)
+    file = PolicyFile(FileDocuments(tmp_path))
+    await file.look()
     file.listen(lambda: heard.append(file.of(GROUP).persona or ""))
     await file.put(("chats", str(GROUP)), "persona", 'say "miau"\nand purr')
     await file.put(("chats", str(GROUP)), "chat_quota", {"turns": 3})
@@ -94,7 +97,9 @@ async def test_writing_a_value_keeps_the_other_lines_of_the_file(tmp_path: Path)
     text = path.read_text()
     assert text.startswith('# ours\n[bot]\npersona = "cat"  # for now\n')
     assert path.stat().st_mode & 0o077 == 0
-    assert PolicyFile(path).book == file.book, "another start reads the same"
+    another = PolicyFile(FileDocuments(tmp_path))
+    assert await another.look()
+    assert another.book == file.book, "another start reads the same"
     with pytest.raises(InvalidOverride, match="persona"):
         await file.put(("bot",), "persona", "x" * 30_000)
     assert path.read_text() == text, "what cannot be is not written"
@@ -102,22 +107,63 @@ async def test_writing_a_value_keeps_the_other_lines_of_the_file(tmp_path: Path)
     assert not await file.forget(("chats", str(GROUP)))
     assert file.of(GROUP).persona == "cat"
     path.unlink()
-    assert file.look()
+    assert await file.look()
     assert file.book == PolicyOverrides()
 
 
 async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text('[bot]\npersona = "cat"\n')
-    file = PolicyFile(path)
+    file = PolicyFile(FileDocuments(tmp_path))
+    await file.look()
     path.write_text("[bot]\npersona = ")
-    assert not file.look()
+    assert not await file.look()
     assert file.of(GROUP).persona == "cat"
     with pytest.raises(InvalidOverride, match="cannot be read"):
         await file.put(("bot",), "persona", "dog")
     assert path.read_text() == "[bot]\npersona = ", "an operator's slip is not written over"
     path.write_bytes(b"\xff\xfe")
-    assert not file.look()
+    assert not await file.look()
+
+
+async def test_two_changes_at_the_same_moment_are_both_kept(tmp_path: Path) -> None:
+    """As when a page of the console and a command of a chat change the overrides."""
+    documents = FileDocuments(tmp_path)
+    files = [PolicyFile(documents) for _ in range(4)]
+
+    async def change(file: PolicyFile, number: int) -> None:
+        await file.put(("chats", f"web-private_{number}"), "persona", f"number {number}")
+
+    async with anyio.create_task_group() as tasks:
+        for number, file in enumerate(files):
+            tasks.start_soon(change, file, number)
+    await files[0].look()
+    assert len(files[0].book.chats) == 4
+
+
+async def test_an_earlier_text_of_the_overrides_is_kept(tmp_path: Path) -> None:
+    documents = FileDocuments(tmp_path)
+    file = PolicyFile(documents)
+    await file.put(("bot",), "persona", "cat")
+    await file.put(("bot",), "persona", "dog")
+    now, before = await documents.revisions("conduct.toml")
+    assert "dog" in now.text
+    await documents.write("conduct.toml", before.text, expected=now.revision)
+    await file.look()
+    assert file.of(GROUP).persona == "cat"
+
+
+async def test_earlier_texts_that_name_an_erased_person_are_deleted(tmp_path: Path) -> None:
+    documents = FileDocuments(tmp_path)
+    file = PolicyFile(documents)
+    await file.put(("people", "fake:10001"), "quota", {"turns": 3})
+    await file.put(("bot",), "persona", "cat")
+    await file.forget(("people", "fake:10001"))
+    assert await file.forget_earlier(["fake:10002"]) == 0
+    assert await file.forget_earlier(["fake:10001"]) == 2
+    kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in kept if "10001" in text]
+    assert file.of(GROUP).persona == "cat"
 
 
 limits = st.none() | st.integers(0, 9)

@@ -20,6 +20,7 @@ from nekro_core.policy.personas import (
 )
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.settings import TriggerSettings
+from nekro_core.system.documents import FileDocuments
 
 CHAT = ChatKey.parse("web-private_lin")
 
@@ -140,7 +141,7 @@ async def test_a_broken_file_keeps_the_last_good_content(
 async def test_a_policy_uses_the_newest_version_of_a_persona_by_its_name(
     library: PersonaLibrary, tmp_path: Path
 ) -> None:
-    file = PolicyFile(tmp_path / "conduct.toml")
+    file = PolicyFile(FileDocuments(tmp_path))
     policies = PolicyResolver(
         file,
         AgentSettings(persona="the bot's own"),

@@ -57,6 +57,7 @@ WHAT_BECOMES = {
     "console_sessions": "as console_people",
     "console_recovery_codes": "as console_people",
     "console_tokens": "as console_people",
+    "documents": "their overrides are removed, earlier texts deleted: nekro_core.app.erasure",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in

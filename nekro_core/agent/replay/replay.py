@@ -186,7 +186,7 @@ class _Replaying:
                 discovery=ToolDiscovery(outer.settings.prompt.found_tools),
                 inbox=Inbox(store, activity, clock=outer.clock),
                 outbox=outbox,
-                notices=NoticeSender(outbox, Catalogue.load(), outer.settings.language),
+                notices=NoticeSender(outbox, Catalogue.load(), lambda: outer.settings.language),
                 run_limits=outer.run_limits,
                 clock=outer.clock,
                 carry_out=calls.carry_out,

@@ -51,8 +51,7 @@ class Sessions:
         self._model = model
         self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
-        settings = services.settings
-        self._slots = TurnSlots(settings.concurrent_turns, settings.longest_queue_s)
+        self._slots = TurnSlots(services.settings)
         self._turn_cooldown = Cooldown(services.trigger, services.clock)
         self._command_cooldown = Cooldown(services.trigger, services.clock)
         self._tasks: TaskGroup | None = None

@@ -12,6 +12,7 @@ from loguru import logger
 from nekro_core.agent.session.backlog import Backlog
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.turn_decisions import ended_decision, has_answered
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.prepared_step import PreparedTurn, uses_native_calls
@@ -32,19 +33,20 @@ class TurnSlots:
     process has cut off several times, only one runs at a time: if it kills the process again, the
     others have not begun, so no run of theirs is counted as cut off."""
 
-    def __init__(self, count: int, longest_queue_s: float) -> None:
-        """``longest_queue_s`` is the maximum wait of a turn. A later answer would surprise
-        people."""
-        self._free = anyio.CapacityLimiter(count)
+    def __init__(self, settings: AgentSettings) -> None:
+        """The settings say how many turns run, and how long a turn may wait. A later answer would
+        surprise people."""
+        self._settings = settings
+        self._free = anyio.CapacityLimiter(settings.concurrent_turns)
         self._suspects = anyio.Lock()
-        self._longest_queue_s = longest_queue_s
 
     @asynccontextmanager
     async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
         """Hold a slot for one turn. An ``exclusive`` turn also waits until no other exclusive turn
         runs. Yields False if no slot becomes free in time."""
+        self._free.total_tokens = self._settings.concurrent_turns
         async with self._suspects if exclusive else nullcontext():
-            with anyio.move_on_after(self._longest_queue_s) as waiting:
+            with anyio.move_on_after(self._settings.longest_queue_s) as waiting:
                 await self._free.acquire()
             if waiting.cancelled_caught:
                 yield False

@@ -1,6 +1,6 @@
 """Sends notices of the bot to a chat."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loguru import logger
 
@@ -12,10 +12,15 @@ from nekro_core.store import StoreError
 
 
 class NoticeSender:
-    """Sends sentences of the catalogue in ``language``. If ``language`` is empty, they are in the
-    language of the people who wrote last."""
+    """Sends sentences of the catalogue in the language that ``language`` returns. If it is empty,
+    they are in the language of the people who wrote last."""
 
-    def __init__(self, outgoing: MessageSender, catalogue: Catalogue, language: str = "") -> None:
+    def __init__(
+        self,
+        outgoing: MessageSender,
+        catalogue: Catalogue,
+        language: Callable[[], str] = lambda: "",
+    ) -> None:
         self._outgoing = outgoing
         self._catalogue = catalogue
         self._language = language
@@ -45,4 +50,4 @@ class NoticeSender:
             for segment in record.segments
             if isinstance(segment, Text)
         ]
-        return self._catalogue.say(key, self._language or language_of(texts), **values)
+        return self._catalogue.say(key, self._language() or language_of(texts), **values)

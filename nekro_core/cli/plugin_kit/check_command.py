@@ -12,7 +12,8 @@ async def check_command(options: argparse.Namespace) -> int:
     """Check the plugin at ``options.path``, and return an exit status."""
     async with CheckProcess.open() as process:
         # These import much of the bot.
-        from nekro_core.app.settings import Settings, SettingsError  # noqa: PLC0415
+        from nekro_core.app.settings import Settings  # noqa: PLC0415
+        from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415
         from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415
         from nekro_core.plugins.host.links import NoPlugin  # noqa: PLC0415
 

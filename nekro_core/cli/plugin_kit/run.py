@@ -1,6 +1,7 @@
 """Implements ``nekro plugin run``: runs a bot with one plugin and reloads the plugin when its files
 change."""
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -66,9 +67,13 @@ def _environment(settings: Settings) -> Mapping[str, str]:
     Settings of chat platforms are left out, because otherwise two bots would answer on the same
     accounts. The bot has another working directory, so it does not read the ``.env`` of this
     process."""
+    of_files = settings.sources.of_files(Settings) if settings.were_read else {}
     written = {
         name.upper(): value
-        for name, value in written_settings().items()
+        for name, value in {
+            **{name: json.dumps(value) for name, value in of_files.items()},
+            **written_settings(),
+        }.items()
         if name.startswith("nekro_") and not name.startswith(("nekro_database", "nekro_platforms"))
     }
     of_adapters = (prefix.upper() for prefix in settings.adapters.all_settings())

@@ -1,12 +1,14 @@
 """Gives the bot's settings, chats, accounts and messages in MaiBot's form."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import anyio
 
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import Author, ChatKey, ChatMessage, Record
 from nekro_core.compat.maibot.chat_facts import ChatFacts
 from nekro_core.compat.maibot.formats.messages import adapters_of, message_of, stream_of
@@ -24,8 +26,8 @@ _PAGES = 2
 class BotView:
     """The data of the bot that capabilities and hooks read.
 
-    ``names`` are the bot's names; the first name is its nickname. ``wall`` returns seconds since
-    1970, and ``zone`` is the time zone of texts; None for the machine's. ``talk_values`` has the
+    ``agent`` has the bot's names, of which the first is its nickname, its persona and its time
+    zone. ``wall`` returns seconds since 1970. ``talk_values`` has the
     values that plugins set with ``ctx.frequency``, by stream id. Only plugins read these values;
     they have no other effect. ``facts_of_chats`` has the names of groups and the values from
     gateways. ``pages`` bounds how many pages are drawn at once.
@@ -34,16 +36,24 @@ class BotView:
     services: Services
     store: Store
     wall: Callable[[], float]
-    names: Sequence[str] = ()
-    persona: str = ""
-    zone: tzinfo | None = None
+    agent: AgentSettings = field(default_factory=AgentSettings)
     talk_values: dict[str, float] = field(default_factory=dict)
     facts_of_chats: ChatFacts = field(default_factory=ChatFacts)
     pages: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_PAGES))
 
+    @property
+    def persona(self) -> str:
+        """The bot's persona."""
+        return self.agent.persona
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone of texts; None for the machine's."""
+        return ZoneInfo(self.agent.timezone) if self.agent.timezone else None
+
     def facts(self) -> Mapping[str, Any]:
         """The MaiBot settings that plugins read, with values from the bot's settings."""
-        names = [*self.names]
+        names = [*self.agent.names]
         return {
             "bot": {
                 "nickname": names[0] if names else "",

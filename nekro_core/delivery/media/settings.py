@@ -1,14 +1,13 @@
 """The settings of received, stored and sent media, under ``NEKRO_DELIVERY__MEDIA__``."""
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from nekro_core.delivery.media.fetch_policy import PrivateHost
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 
-class MediaSettings(BaseModel):
+class MediaSettings(LiveSettings):
     """Limits for pictures, voices and files."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_bytes: int = Field(default=32 * 1024 * 1024, gt=0)
     """Maximum size in bytes of a received medium. The default is more than a platform lets a phone
@@ -23,12 +22,14 @@ class MediaSettings(BaseModel):
     above the platform's limit is sent as a link or in pieces. NapCat and LLBot accept files of this
     size in pieces."""
 
-    link_address: str = Field(default="", pattern=r"^(https?://[^\s?#]+)?$")
+    link_address: str = Field(
+        default="", pattern=r"^(https?://[^\s?#]+)?$", json_schema_extra=AFTER_RESTART
+    )
     """The public address of this bot's web server (``https://bot.example.org``), for links to files
     that a platform does not carry. The address's host name must also be in ``WEB_ALLOWED_HOSTS``.
     If empty, no such links are made."""
 
-    link_s: float = Field(default=3600.0, gt=0)
+    link_s: float = Field(default=3600.0, gt=0, json_schema_extra=AFTER_RESTART)
     """Seconds for which such a link works."""
 
     fetch_s: float = Field(default=20.0, gt=0)
@@ -55,7 +56,7 @@ class MediaSettings(BaseModel):
     """Maximum number of bytes stored for all chats together. Above it the oldest media are deleted.
     """
 
-    private_hosts: frozenset[str] = frozenset()
+    private_hosts: frozenset[str] = Field(default=frozenset(), json_schema_extra=AFTER_RESTART)
     """Hosts with their ports (``127.0.0.1:3001``, ``[::1]:3001``) from which received media may be
     fetched although the host's address is not public. They belong to a platform's program on this
     machine or in its network. All other non-public hosts are refused, since a chat member may have

@@ -95,6 +95,7 @@ class ChatQueues:
         queue = self._queues.get(chat_key)
         if queue is None:
             queue = self._queues[chat_key] = ChatQueue(chat_key, self._settings)
+        queue.window.set_bounds((self._settings.sends_per_window, self._settings.window_s))
         queue.users += 1
         try:
             yield queue

@@ -3,13 +3,13 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from nekro_core.system.live_settings import LiveSettings
 
 
-class EmbeddedSettings(BaseModel):
+class EmbeddedSettings(LiveSettings):
     """The model that answers if the settings name no endpoint. Times are in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model_file: Path | None = None
     """Your own GGUF file. Its hash is not checked, and nothing is downloaded."""

@@ -2,6 +2,7 @@
 pass others."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -205,7 +206,7 @@ class Services:
         adapter_of: Returns the name of the adapter of an instance.
         chat_name: Returns the name of a group or channel; empty if it is not known.
         may_send_elsewhere: Keys of the plugins that may write to other chats than the chat of the
-            call.
+            call. The set changes when the operator changes this setting.
         shared_bytes: The largest number of bytes of a chat's shared folder.
         editor: Edits sent messages.
         pictures: Makes copies of pictures for a model.
@@ -230,7 +231,7 @@ class Services:
     data_dir: Path
     adapter_of: Callable[[str], str] = _adapter_of
     chat_name: Callable[[ChatKey], str] = _no_name
-    may_send_elsewhere: frozenset[str] = frozenset()
+    may_send_elsewhere: AbstractSet[str] = frozenset()
     shared_bytes: int = SHARED_BYTES
     editor: MessageEditor | None = None
     pictures: PictureCopies | None = None

@@ -1,7 +1,7 @@
 """Runs one call of a command: checks the permission, reads the arguments, sends the answers."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -101,7 +101,7 @@ class CommandRunner:
         context_for: ContextFactory,
         catalogue: Catalogue,
         *,
-        language: str = "",
+        language: Callable[[], str] = lambda: "",
         access: CommandAccess | None = None,
     ) -> None:
         self._book = book
@@ -252,8 +252,9 @@ class CommandRunner:
         )
 
     async def _lang(self, ctx: AgentCtx, record: Record) -> SupportedLang:
-        language = self._language or language_of(_texts(record.segments))
-        if not self._language and language == "en":
+        fixed = self._language()
+        language = fixed or language_of(_texts(record.segments))
+        if not fixed and language == "en":
             older = await ctx.recent_records(_OLDER)
             people = [each for each in older if each.author is Author.PERSON]
             language = language_of(text for each in people for text in _texts(each.segments))

@@ -90,8 +90,8 @@ Start = Callable[[CommandJob], object]
 class CommandRouter:
     """Checks every record for a command before the agent gets the record. A command never wakes the
     agent, but the model sees the command and its answer in the history. ``adapter_of`` returns the
-    adapter of an instance. ``language`` is the language of all answers; if it is empty, answers use
-    the language of people's messages."""
+    adapter of an instance. ``language`` returns the language of all answers; empty for the language
+    of people's messages."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class CommandRouter:
         adapter_of: Callable[[str], str],
         catalogue: Catalogue,
         *,
-        language: str = "",
+        language: Callable[[], str] = lambda: "",
         access: CommandAccess | None = None,
         keeper: QuestionStore | None = None,
         wall: Callable[[], float] = time.time,

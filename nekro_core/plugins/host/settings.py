@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.plugins.packages import PackageFolder
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 
-class PluginSettings(BaseModel):
+class PluginSettings(LiveSettings):
     """Limits and permissions of plugins. Names that end in ``_s`` are in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     import_s: float = Field(default=30.0, gt=0)
     """Time limit for importing a plugin's module. Slow work belongs in its init method."""
@@ -32,44 +31,44 @@ class PluginSettings(BaseModel):
     look_s: float = Field(default=0.5, gt=0)
     """Interval of checks whether the operator switched a plugin on or off."""
 
-    tool_s: float = Field(default=120.0, gt=0)
+    tool_s: float = Field(default=120.0, gt=0, json_schema_extra=AFTER_RESTART)
     """Time limit for a call of a tool."""
 
     most_tools: int = Field(default=256, gt=0)
     """Maximum number of tools of one plugin, and maximum number of its other declarations."""
 
-    blocks_s: float = Field(default=0.7, gt=0)
+    blocks_s: float = Field(default=0.7, gt=0, json_schema_extra=AFTER_RESTART)
     """How long a plugin may block the event loop before the log names the plugin."""
 
-    breaks_s: float = Field(default=5.0, ge=0)
+    breaks_s: float = Field(default=5.0, ge=0, json_schema_extra=AFTER_RESTART)
     """How long a plugin may block the event loop before its code is interrupted; 0 never
     interrupts. C code is not interrupted."""
 
     may_send_elsewhere: frozenset[str] = frozenset()
     """Keys of plugins whose tools may write to other chats than the chat of the call."""
 
-    shared_bytes: int = Field(default=SHARED_BYTES, gt=0)
+    shared_bytes: int = Field(default=SHARED_BYTES, gt=0, json_schema_extra=AFTER_RESTART)
     """Maximum number of bytes in a chat's shared folder, where plugins work with files of the
     chat's box."""
 
-    strict_host_range: bool = False
+    strict_host_range: bool = Field(default=False, json_schema_extra=AFTER_RESTART)
     """Whether a plugin is refused if its manifest excludes the version of the host that it runs on.
     Otherwise this is a warning: most such plugins work."""
 
-    order: tuple[str, ...] = ()
+    order: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
     """Keys of installed plugins. If several plugins use the same name, the first one listed gets
     it."""
 
-    package_index: str = ""
+    package_index: str = Field(default="", json_schema_extra=AFTER_RESTART)
     """URL of the package index for plugins' packages; empty uses pip's own configuration."""
 
-    build_packages: bool = False
+    build_packages: bool = Field(default=False, json_schema_extra=AFTER_RESTART)
     """Whether packages without a wheel are built, which runs their authors' code."""
 
-    packages_s: float = Field(default=600.0, gt=0)
+    packages_s: float = Field(default=600.0, gt=0, json_schema_extra=AFTER_RESTART)
     """Time limit for a run of pip."""
 
-    watch_files: bool = False
+    watch_files: bool = Field(default=False, json_schema_extra=AFTER_RESTART)
     """Whether an installed plugin is reloaded as soon as one of its files changes."""
 
     def shelf(self, data_dir: Path) -> PackageFolder:

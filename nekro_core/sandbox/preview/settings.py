@@ -4,15 +4,15 @@ import ipaddress
 import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from nekro_core.system.live_settings import LiveSettings
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
-class PreviewSettings(BaseModel):
+class PreviewSettings(LiveSettings):
     """The addresses of previews, and their limits."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     domain: str = "preview.localhost"
     """The address of each preview is ``http://<unguessable>.<domain>``. The DNS must resolve all

@@ -4,7 +4,7 @@ from tortoise.migrations import operations as ops
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0009_console_people")]
+    dependencies = [("store", "0010_documents")]
 
     initial = False
 

@@ -1,12 +1,12 @@
 """The settings of MCP servers, under ``NEKRO_MCP__``."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from nekro_core.system.live_settings import LiveSettings
 
 
-class McpSettings(BaseModel):
+class McpSettings(LiveSettings):
     """Limits and intervals. Times are in seconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     connect_s: float = Field(default=30.0, gt=0)
     """Time limit for starting a server and listing its tools. ``npx`` may download the server

@@ -63,7 +63,7 @@ async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: BoxCa
             await until(lambda: bot.commands.at_work == 0)
         # The erasure also deletes what the person has used of a quota.
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 2 }\n")
-        bot.services.policies.conduct.look()
+        await bot.services.policies.conduct.look()
         assert "again in 1440 min" in await command(bot, "/erase me sure", user=USER)
         assert (await command(bot, "/erase me", user=USER)).startswith("I would forget")
         assert (await command(bot, f"/erase {USER} sure", user="boss")).startswith("Forgotten")

@@ -69,13 +69,13 @@ async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
         await bot.ask("hello")
         path = folder / "conduct.toml"
         path.write_text('[accounts.fake]\npersona = "You are a dog."\nnames = ["Rex"]\n')
-        bot.services.policies.conduct.look()
+        await bot.services.policies.conduct.look()
         assert await bot.ask("good Rex", GROUP) == ["woof"], "by the name of this account"
         system = bot.model.requests[-1].messages[0].parts[0].text
         assert "You are a dog." in system
         assert "Your name: Rex." in system
         path.write_text("persona = 7")
-        bot.services.policies.conduct.look()
+        await bot.services.policies.conduct.look()
         assert bot.services.policies.of(GROUP).persona == "You are a dog.", (
             "nonsense changes nothing"
         )
@@ -147,7 +147,7 @@ async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes
         await command(bot, "/quota chat turns:2", user="boss")
         with (folder / "conduct.toml").open("a") as file:
             file.write(f'[chats."{GROUP}#own"]\nchat_quota = {{ turns = 1 }}\n')
-        bot.services.policies.conduct.look()
+        await bot.services.policies.conduct.look()
         first, second, third, own = (
             ChatKey.parse(f"{GROUP}#{thread}") for thread in ("1", "12", "2", "own")
         )

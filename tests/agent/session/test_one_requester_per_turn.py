@@ -206,7 +206,7 @@ async def test_a_turn_counts_against_the_requesters_quota(folder: Path, boxes: B
         folder, boxes, model, tools=tools, trigger=LONG, command=OPERATOR
     ) as bot:
         (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 1 }\n")
-        bot.services.policies.conduct.look()
+        await bot.services.policies.conduct.look()
         for expected in (3, 6):
             await bot.say("hello", GROUP, user="99999", to_bot=True)
             await bot.say("a long story", GROUP, user="10001", to_bot=True)

@@ -7,6 +7,7 @@ import pytest
 from nekro_core.chat import ChatKey, Role, Sender
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
+from nekro_core.system.documents import FileDocuments
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 PRIVATE = ChatKey.parse("onebot_v11-private_10003")
@@ -14,6 +15,12 @@ OTHER = ChatKey.parse("onebot_v11-group_40004")
 SETTINGS = CommandSettings(
     super_users=frozenset({"onebot_v11:10001"}), advanced_users=frozenset({"onebot_v11:10002"})
 )
+
+
+async def policy(folder: Path) -> PolicyFile:
+    file = PolicyFile(FileDocuments(folder))
+    await file.look()
+    return file
 
 
 @pytest.mark.parametrize(
@@ -31,24 +38,24 @@ SETTINGS = CommandSettings(
         (GROUP, "", Role.OWNER, True, "public"),
     ],
 )
-def test_settings_roles_and_chat_decide_a_persons_permission(
+async def test_settings_roles_and_chat_decide_a_persons_permission(
     tmp_path: Path, chat: ChatKey, user: str, role: Role, roles: bool, stands: str
 ) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text(f'[chats."{GROUP}"]\noperators = ["10005"]\n')
-    access = CommandAccess(SETTINGS.model_copy(update={"roles": roles}), PolicyFile(path))
+    access = CommandAccess(SETTINGS.model_copy(update={"roles": roles}), await policy(tmp_path))
     sender = Sender(user, "Root, the operator", role)
     assert access.standing(chat, "onebot_v11", sender) == stands
 
 
-def test_a_chats_rule_overrides_the_settings(tmp_path: Path) -> None:
+async def test_a_chats_rule_overrides_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text(
         '[accounts.onebot_v11]\ncommands = { tune = "user" }\n'
         f'[chats."{GROUP}".commands]\n"tune-up" = "super_user"\nlend = "off"\ngone = "user"\n'
     )
     settings = CommandSettings(permissions={"lend": "advanced"}, off=frozenset({"gone"}))
-    access, own = CommandAccess(settings, PolicyFile(path)), CommandPermission.PUBLIC
+    access, own = CommandAccess(settings, await policy(tmp_path)), CommandPermission.PUBLIC
     assert access.rule(GROUP, {"tune_up"}, own) is CommandPermission.SUPER_USER
     assert access.rule(GROUP, {"tune"}, own) is CommandPermission.USER
     assert access.rule(GROUP, {"lend"}, own) is None

@@ -1,0 +1,63 @@
+"""Defines the base class of settings that can change while the bot runs.
+
+Rooms hold a settings object and read its fields when they need them. When the operator changes the
+settings, the object takes over the new values, so all its holders see them at their next read. A
+read costs nothing more than it does in any other object.
+"""
+
+from enum import Enum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
+
+
+class Applies(Enum):
+    """When a change of a setting takes effect. A field is marked with
+    ``Field(json_schema_extra=AFTER_RESTART)``, so the mark is also in the JSON schema. The mark of
+    a section counts for all its fields that have no mark."""
+
+    AT_ONCE = "at once"
+    """At the next use of the setting. This is the default."""
+    AFTER_RESTART = "after a restart"
+    """At the next start of the bot, because something was made from the value."""
+
+
+AT_ONCE: JsonDict = {"applies": Applies.AT_ONCE.value}
+AFTER_RESTART: JsonDict = {"applies": Applies.AFTER_RESTART.value}
+
+
+def applies(field: FieldInfo, otherwise: Applies = Applies.AT_ONCE) -> Applies:
+    """Return the mark of a field, or ``otherwise`` if the field has no mark."""
+    extra = field.json_schema_extra
+    return (
+        Applies(extra["applies"]) if isinstance(extra, dict) and "applies" in extra else otherwise
+    )
+
+
+class LiveSettings(BaseModel):
+    """Settings of a room. Fields cannot be assigned; only `take_over` changes them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def take_over(self, newer: Self, otherwise: Applies = Applies.AT_ONCE) -> None:
+        """Take the values of another object of the same class.
+
+        Fields that are marked with `AFTER_RESTART` keep their values. ``otherwise`` is the
+        mark of the section, for fields without a mark.
+        """
+        values = self.__dict__  # the fields cannot be assigned, as long as the class is frozen
+        for name, field in type(self).model_fields.items():
+            mark = applies(field, otherwise)
+            mine, theirs = values[name], getattr(newer, name)
+            if isinstance(mine, LiveSettings) and type(mine) is type(theirs):
+                mine.take_over(theirs, mark)
+            elif mark is Applies.AT_ONCE:
+                values[name] = theirs
+            else:
+                continue
+            if name in newer.model_fields_set:
+                self.model_fields_set.add(name)
+            else:
+                self.model_fields_set.discard(name)
