@@ -117,7 +117,9 @@ def without_value(text: str, path: Path, comment: str = "") -> str:
         return without_value("".join(lines), path)
     del table[path[-1]]
     for outer, name in zip(reversed(around), reversed(path[:-1]), strict=True):
-        if outer[name].as_string().strip(" \t\r\n{}"):
+        inner = outer[name]
+        # A table whose parts stand apart is left as it is: tomlkit cannot show it as one text.
+        if isinstance(inner, OutOfOrderTableProxy) or inner.as_string().strip(" \t\r\n{}"):
             break
         del outer[name]
     return tomlkit.dumps(document)

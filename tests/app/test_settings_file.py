@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nekro_core.app.settings_file import (
@@ -114,6 +114,9 @@ edits = st.lists(st.tuples(paths, values), min_size=1, max_size=8)
 
 
 @given(edits, st.sampled_from(["", HEAD, WRITTEN]))
+@example(
+    [(("agent", "turn"), []), (("turn", "agent"), []), (("agent", "llm", "turn"), {})], WRITTEN
+)
 def test_what_is_written_is_read_again(edits: list[tuple[tuple[str, ...], Any]], text: str) -> None:
     wanted = parse_toml(text)
     for path, value in edits:
