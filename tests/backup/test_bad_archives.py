@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
@@ -34,6 +33,7 @@ from nekro_core.backup.make import make_backup
 from nekro_core.backup.manifest import MANIFEST, SQLITE
 from nekro_core.backup.progress import BackupWork
 from nekro_core.backup.stage import check_backup
+from tests.backup.alone import run_alone
 from tests.backup.conftest import CONDUCT, PASSPHRASE, snapshot, source_of, talk, write
 
 EVIL = b"evil"
@@ -47,7 +47,7 @@ def a_backup(*, locked: bool = False) -> bytes:
         data = folder / "data"
         write(data / "conduct.toml", CONDUCT)
         write(data / "secrets" / "token", b"a-secret-token")
-        anyio.run(talk, data, "hello")
+        run_alone(talk, data, "hello")
         passphrase = PASSPHRASE if locked else None
         make_backup(source_of(data), folder / "b.zip", BackupWork(), passphrase=passphrase)
         return (folder / "b.zip").read_bytes()
@@ -289,7 +289,7 @@ def refused_or_the_same(changed: bytes) -> None:
         backup.write_bytes(changed)
         settings = Settings(_env_file=None)  # type: ignore[call-arg]
         try:
-            anyio.run(restore_backup, settings, backup, target)
+            run_alone(restore_backup, settings, backup, target)
         except BackupError:
             assert snapshot(folder) == {"b.zip": changed}
         else:

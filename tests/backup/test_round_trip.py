@@ -26,6 +26,7 @@ from nekro_core.backup.settings import BackupSettings
 from nekro_core.backup.stage import check_backup
 from nekro_core.chat import Image
 from nekro_core.store import DataFolderLock, Store
+from tests.backup.alone import run_alone
 from tests.backup.conftest import (
     CONDUCT,
     CONFIG,
@@ -104,7 +105,7 @@ async def test_secrets_are_in_a_backup_only_encrypted_and_on_demand(
 
 
 def test_a_short_passphrase_is_refused_and_leaves_nothing(data: Path, tmp_path: Path) -> None:
-    anyio.run(talk, data)
+    run_alone(talk, data)
     before = snapshot(tmp_path)
     with pytest.raises(BackupRefused, match="expected 8 or more"):
         make_backup(source_of(data), tmp_path / "b.zip", BackupWork(), passphrase="short")
@@ -253,7 +254,7 @@ async def test_the_schedule_makes_a_backup_when_the_newest_is_old_enough(data: P
 
 
 def test_only_one_backup_is_made_at_a_time(data: Path, tmp_path: Path) -> None:
-    anyio.run(talk, data)
+    run_alone(talk, data)
     inside, go = threading.Event(), threading.Event()
 
     def wait(_: BackupProgress) -> None:

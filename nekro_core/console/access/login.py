@@ -14,7 +14,7 @@ from loguru import logger
 
 from nekro_core.console.access.authentication import Authenticator
 from nekro_core.console.access.guard import client_address, session_cookie, wait_headers
-from nekro_core.console.access.login_forms import FormRefused, LoginForms
+from nekro_core.console.access.login_forms import LoginFormRefused, LoginForms
 from nekro_core.console.access.login_page import (
     code_page,
     join_page,
@@ -205,7 +205,7 @@ class _LoginRoute(APIRoute):
         async def answering(request: Request) -> Response:
             try:
                 return await handler(request)
-            except FormRefused as refused:
+            except LoginFormRefused as refused:
                 return _refused(request, "login_ended", refused.status)
             except StoreUnavailable as error:
                 logger.error("{} {}: {}", request.method, request.url.path, error)

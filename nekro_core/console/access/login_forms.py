@@ -18,7 +18,7 @@ MOST_FORMS = 32
 refused. A browser sends the form in one piece."""
 
 
-class FormRefused(NekroError):
+class LoginFormRefused(NekroError):
     """A form is too large or too slow."""
 
     def __init__(self, status: int) -> None:
@@ -33,7 +33,7 @@ class LoginForms:
         self._coming: deque[anyio.CancelScope] = deque()
 
     async def read(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form. Raises `FormRefused`."""
+        """Return the fields of a form. Raises `LoginFormRefused`."""
         body = b""
         with anyio.move_on_after(FORM_S) as patience:
             self._coming.append(patience)
@@ -43,13 +43,13 @@ class LoginForms:
                 async for chunk in request.stream():
                     body += chunk
                     if len(body) > MAX_FORM_BYTES:
-                        raise FormRefused(413)
+                        raise LoginFormRefused(413)
             finally:
                 self._coming.remove(patience)
         if patience.cancelled_caught:
-            raise FormRefused(408)
+            raise LoginFormRefused(408)
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
         except ValueError:
-            raise FormRefused(413) from None
+            raise LoginFormRefused(413) from None
         return {name: values[0] for name, values in fields.items()}
