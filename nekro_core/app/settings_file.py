@@ -118,8 +118,8 @@ def without_value(text: str, path: Path, comment: str = "") -> str:
     del table[path[-1]]
     for outer, name in zip(reversed(around), reversed(path[:-1]), strict=True):
         inner = outer[name]
-        # A table whose parts stand apart is left as it is: tomlkit cannot show it as one text.
-        if isinstance(inner, OutOfOrderTableProxy) or inner.as_string().strip(" \t\r\n{}"):
+        written_at_once = isinstance(inner, tomlkit.items.Table | tomlkit.items.InlineTable)
+        if not written_at_once or inner.as_string().strip(" \t\r\n{}"):
             break
         del outer[name]
     return tomlkit.dumps(document)

@@ -76,6 +76,13 @@ def test_removing_a_name_removes_the_comment_that_came_with_it_and_no_other() ->
     assert without_value(WRITTEN, ("agent", "nothing")) == WRITTEN
 
 
+def test_a_table_disappears_with_its_last_name_unless_it_has_a_comment() -> None:
+    text = "[models.a]\nx = 1\n[agent]\nn = 1\n[models.b]\n# mine\ny = 2\n"
+    text = without_value(text, ("models", "a", "x"))
+    assert text == "[agent]\nn = 1\n[models.b]\n# mine\ny = 2\n"
+    assert without_value(text, ("models", "b", "y")) == "[agent]\nn = 1\n[models.b]\n# mine\n"
+
+
 def test_a_table_that_is_written_in_one_line_is_edited_too() -> None:
     text = with_value("agent = { turn = { max_steps = 3 } }\n", ("agent", "turn", "max_tokens"), 9)
     assert parse_toml(text) == {"agent": {"turn": {"max_steps": 3, "max_tokens": 9}}}
