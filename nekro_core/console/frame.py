@@ -94,6 +94,7 @@ def _add_page(
             operator=operator,
             actor=actor_of(request),
             language=language,
+            place={name: str(value) for name, value in request.path_params.items()},
             look_again=visit.current if visit else None,
         )
         title = view.say(f"frame.page_{page.name or 'home'}")
