@@ -84,6 +84,12 @@ class FormView:
             self._notice.set_visibility(False)
         self._first = read_inputs(self._inputs, (), {})
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether something other than the first values is entered."""
+        problems: dict[str, str] = {}
+        return read_inputs(self._inputs, (), problems) != self._first or bool(problems)
+
     def values(self) -> dict[str, Any] | None:
         """Return all values that are to be sent; None if something entered cannot be read. Each
         problem is shown at its field."""
