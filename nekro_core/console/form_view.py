@@ -31,7 +31,8 @@ from typing import Any, TypeVar
 
 from nicegui import ui
 
-from nekro_core.console.form_inputs import FormSetting, draw_fields, read_inputs
+from nekro_core.console.form_tables import draw_fields, read_inputs
+from nekro_core.console.form_texts import FormSetting
 from nekro_core.console.view import View
 from nekro_core.operator.audit import Done
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters

@@ -12,9 +12,8 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
-from nekro_core.api.plugin import (
-    AgentCtx, ConfigBase, ExtraField, NekroPlugin, SandboxMethodType,
-)
+from nekro_core.api.plugin import ConfigBase, ExtraField, NekroPlugin, SandboxMethodType
+from nekro_core.api.schemas import AgentCtx
 
 plugin = NekroPlugin("Weather {EVIL}", "weather", "Tells the weather. {EVIL}", "1.2.0", "ann", "")
 

@@ -53,7 +53,7 @@ async def plugin_page(view: View) -> None:
         for name in names:
             ui.tab(name, label=view.say(f"plugins.tab_{name}"))
     config = ConfigurationTab(view, plugin.item)
-    first = "config" if plugin.has_form else "tools"
+    first = "config" if plugin.has_form else "tools" if plugin.tools else "about"
     with ui.tab_panels(tabs, value=first, animated=False).classes("nc-plugin-panels"):
         with ui.tab_panel("config"):
             await config.draw()

@@ -42,7 +42,8 @@ async def plugins_page(view: View) -> None:
         if not rows:
             empty(view, "plugins.nothing")
         with ui.element("div").classes("nc-list"):
-            for each in rows:
+            # Those that need something to be done come first.
+            for each in sorted(rows, key=lambda row: row.state != "broken"):
                 _draw(view, each, actions)
 
     install = ui.element("div").classes("nc-wide")
