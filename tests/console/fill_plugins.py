@@ -1,6 +1,10 @@
 """Gives the bot of `tests.console.serve` plugins whose names, texts and errors are hard to show."""
 
+import time
 from pathlib import Path
+
+from nekro_core.app import App
+from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
 
 EVIL = "<img src=x onerror=alert(1)>"
 _SOURCE = f'''
@@ -80,3 +84,16 @@ def write_plugins(folder: Path) -> None:
         place = folder / "plugins" / name
         place.mkdir(parents=True, exist_ok=True)
         (place / "__init__.py").write_text(text)
+
+
+async def add_chat(app: App) -> None:
+    """Store a message, so that there is a chat in which functions can be tried."""
+    said = ChatMessage(
+        chat_key=ChatKey.parse("fake-group_30003"),
+        message_id="plugins-1",
+        sender=Sender("10001", EVIL),
+        segments=(Text("What is the weather like?"),),
+        time=time.time(),
+        account="bot",
+    )
+    await app.host.accept(said)
