@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.element import Element
 
 from nekro_core.console.plugin_proposal import agreed_to
-from nekro_core.console.view import View
+from nekro_core.console.view import ROOT, View
 from nekro_core.console.widgets import badge, local_time, start_job
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.plugin_views import PluginView, ProposalView
@@ -25,7 +26,7 @@ def title_of(plugin: PluginView) -> str:
 
 def address_of(plugin: PluginView) -> str:
     """The address of the page of one plugin."""
-    return f"/ui/console/plugins/{plugin.item}"
+    return f"{ROOT}/plugins/{quote(plugin.item)}"
 
 
 def draw_state(view: View, plugin: PluginView) -> None:

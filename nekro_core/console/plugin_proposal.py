@@ -97,7 +97,8 @@ def _draw_proposal(view: View, found: ProposalView) -> None:
     _lines(view, "plugins.notes", found.notes)
     _lines(view, "plugins.unreadable", found.unreadable)
     if found.report:
-        with ui.expansion(view.say("plugins.report")).classes("nc-wide"):
+        with ui.expansion(view.say("plugins.report"), value=found.loads is False) as report:
+            report.classes("nc-wide")
             ui.label(found.report).classes("nc-code nc-wide").props("tabindex=0")
 
 

@@ -14,7 +14,7 @@ from nekro_core.console.plugin_parts import (
 )
 from nekro_core.console.plugin_tools import draw_tools
 from nekro_core.console.plugin_use import draw_use
-from nekro_core.console.view import View
+from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import heading, local_time
 from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.plugin_views import PluginView
@@ -30,7 +30,7 @@ async def plugin_page(view: View) -> None:
     area, actor = view.operator.plugins, view.actor
     plugin = await area.one(actor, plugin=view.place["plugin"])
     state = [plugin]
-    ui.link(view.say("plugins.all"), LIST)
+    ui.link(view.say("plugins.all"), link_to(LIST))
 
     @ui.refreshable
     async def head() -> None:
@@ -44,7 +44,7 @@ async def plugin_page(view: View) -> None:
         tools.refresh()
 
     progress = ui.element("div").classes("nc-list nc-plugin-jobs")
-    actions = PluginActions(view, progress, changed, lambda: ui.navigate.to(LIST))
+    actions = PluginActions(view, progress, changed, lambda: ui.navigate.to(link_to(LIST)))
     await head()
     with ui.tabs().props("no-caps dense align=left outside-arrows mobile-arrows") as tabs:
         names = ["config", "tools", "use", "about"]
@@ -138,7 +138,10 @@ def _facts(view: View, facts: Mapping[str, str]) -> None:
 
 
 def _draw_own_page(view: View, plugin: PluginView) -> None:
-    with ui.link(target=plugin.page, new_tab=True):
+    # Not `ui.link`, which would put the path of the console's pages in front of the address.
+    link = ui.element("a").props('target="_blank"')
+    link.props["href"] = plugin.page
+    with link:
         ui.label(view.say("plugins.open_page"))
     frame = ui.element("iframe").classes("nc-plugin-frame")
     frame.props["src"] = plugin.page

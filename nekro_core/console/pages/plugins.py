@@ -12,7 +12,7 @@ from nekro_core.console.plugin_parts import (
     draw_state,
     title_of,
 )
-from nekro_core.console.view import View
+from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import empty
 from nekro_core.operator.plugin_views import PluginsView, PluginView
 from nekro_core.operator.roles import AccessRole
@@ -80,7 +80,7 @@ def _draw(view: View, plugin: PluginView, actions: PluginActions) -> None:
     with ui.element("article").classes("nc-card nc-plugin"):
         with ui.element("div").classes("nc-row"):
             draw_state(view, plugin)
-            with ui.link(target=address_of(plugin)).classes("nc-grow nc-plugin-name"):
+            with ui.link(target=link_to(address_of(plugin))).classes("nc-grow nc-plugin-name"):
                 ui.label(title_of(plugin))
             ui.label(plugin.version).classes("nc-soft nc-small")
         about = (
