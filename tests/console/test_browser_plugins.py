@@ -1,10 +1,12 @@
 """An operator installs, configures, tries, updates and removes a plugin in a browser."""
 
+import os
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from tests.console.fill_plugins import EVIL
@@ -206,4 +208,33 @@ async def test_a_viewer_reads_and_changes_nothing(browser: Browser, address: str
     await page.get_by_role("tab", name="Functions").click()
     await expect(page.get_by_text("def forecast")).to_be_visible()
     await expect(page.get_by_text("Try it")).to_have_count(0)
+    await page.context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_anybody_can_use_the_page_of_a_plugin(
+    browser: Browser, address: str, width: int, theme: str
+) -> None:
+    page = await opened(browser, address + WEATHER)
+    await page.set_viewport_size({"width": width, "height": 860})
+    await page.emulate_media(color_scheme=theme)
+    for tab in ("Configuration", "Functions", "Use and cost", "About", "Its own page"):
+        await page.get_by_role("tab", name=tab).click()
+        if tab == "Functions":
+            await page.get_by_text("Try it").click()
+            await expect(page.get_by_label("city")).to_be_visible()
+        await page.wait_for_timeout(400)  # until Quasar's movement ends
+        found = await Axe().run(page)
+        serious = [
+            f"{tab}: {each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+            for each in found.response["violations"]
+            if each["impact"] in {"serious", "critical"}
+        ]
+        assert serious == []
+        overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overhang <= 0, f"{tab}: {overhang} pixels wider than the window"
+        if folder := os.environ.get("SCREENSHOTS"):
+            name = f"plugin-{tab.split()[0].lower()}-{theme}-{width}.png"
+            await page.screenshot(path=Path(folder) / name)
     await page.context.close()
