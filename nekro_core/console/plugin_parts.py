@@ -67,6 +67,7 @@ class PluginActions:
     ) -> None:
         self._view, self._progress, self._refresh, self._gone = view, progress, refresh, gone
         self._area = view.operator.plugins
+        self._looking: set[tuple[str, str]] = set()
 
     def draw(self, plugin: PluginView) -> None:
         """Draw the buttons for one plugin."""
@@ -96,7 +97,12 @@ class PluginActions:
         self._propose(self._area.look, {"source": source})
 
     def _propose(self, look: BoundAction[..., Any], given: Mapping[str, Any]) -> None:
+        asked = (look.full_name, repr(given))
+        if asked in self._looking:  # pressed twice
+            return
+
         async def ended() -> None:
+            self._looking.discard(asked)
             if job is None or job.outcome is None:
                 return
             found: ProposalView = job.outcome.result
@@ -113,6 +119,8 @@ class PluginActions:
 
         with self._progress:
             job = start_job(self._view, look, given, done="", on_end=ended)
+        if job is not None:
+            self._looking.add(asked)
 
     def _start(
         self, act: BoundAction[..., Any], given: Mapping[str, Any], done: str, name: str

@@ -1,5 +1,6 @@
 """An operator installs, configures, tries, updates and removes a plugin in a browser."""
 
+import json
 import os
 import zipfile
 from collections.abc import AsyncIterator
@@ -106,6 +107,38 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await expect(question.get_by_text("local/cup")).to_be_visible()
     await question.get_by_role("button", name="Remove").click()
     await expect(card).to_have_count(0)
+    await page.context.close()
+
+
+async def test_an_index_is_read_and_a_wrong_one_is_told(
+    browser: Browser, address: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cup.py").write_text(plugin_source("cup", "shake"))
+    index = tmp_path / "index.json"
+    index.write_text(
+        json.dumps(
+            [
+                {"name": f"Cup {EVIL}", "source": "cup.py", "description": "Shakes."},
+                {"name": "No source"},
+            ]
+        )
+    )
+    page = await opened(browser, address + "/ui/console/plugins")
+    await page.get_by_text("Install a plugin").click()
+    field = page.get_by_label("Address of an index")
+    await field.fill(str(tmp_path / "nothing.json"))
+    await page.get_by_role("button", name="Read the index").click()
+    await expect(page.get_by_text("expected an http or https address, or a .json")).to_be_visible()
+    await field.fill(str(index))
+    await page.get_by_role("button", name="Read the index").click()
+    await expect(page.get_by_text("entry 2: source: Field required")).to_be_visible()
+    row = page.locator("article", has_text=f"Cup {EVIL}")
+    await row.get_by_role("button", name="See what it may do").click()
+    question = page.get_by_role("dialog")
+    await expect(question.get_by_text("Install cup?")).to_be_visible()
+    await question.get_by_role("button", name="Not now").click()
+    await expect(question).to_have_count(0)
+    await expect(field).to_have_value(str(index))
     await page.context.close()
 
 

@@ -1,21 +1,21 @@
 """A form sends back what it was given, and what a person changed."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nicegui import Client, ui
 from nicegui.page import page
 from pydantic import BaseModel, Field
 
 from nekro_core.console.form_view import FormView
-from nekro_core.console.view import View
-from nekro_core.operator.operator import Operator
-from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.plugins.forms.fields import FormField
 from nekro_core.plugins.forms.from_schema import fields_of_schema
-
-ANN = Actor(name="ann", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
+from nekro_core.plugins.forms.secrets import hidden_secrets
+from tests.console.drawn_form import drawn, sent_untouched
+from tests.plugins.forms.test_secrets import NAMES, forms, table_of
 
 
 class Server(BaseModel):
@@ -52,8 +52,7 @@ def client() -> Iterator[Client]:
 
 
 def form(values: dict[str, Any], fields: tuple[FormField, ...] = FIELDS, **more: Any) -> FormView:
-    view = View(operator=cast("Operator", None), actor=ANN, language="en")
-    return FormView(view, fields, values, **more)
+    return drawn(fields, values, **more)
 
 
 def enter(label: str, value: Any, number: int = 0) -> None:
@@ -96,10 +95,17 @@ def full() -> dict[str, Any]:
 
 def test_an_untouched_form_goes_back_as_it_came() -> None:
     values = full()
-    drawn = form(values)
-    assert drawn.values() == values
-    assert drawn.changed() == {}
-    assert not drawn.is_touched
+    shown_form = form(values)
+    assert shown_form.values() == values
+    assert shown_form.changed() == {}
+    assert not shown_form.is_touched
+
+
+@given(st.dictionaries(NAMES, forms(3), min_size=1).map(table_of))
+def test_any_untouched_form_goes_back_as_it_came(found: tuple[FormField, Any]) -> None:
+    table, values = found
+    shown = hidden_secrets(table.fields, values)
+    assert sent_untouched(table.fields, shown) == shown
 
 
 def test_an_untouched_form_without_values_sends_nothing() -> None:
@@ -107,34 +113,34 @@ def test_an_untouched_form_without_values_sends_nothing() -> None:
 
 
 def test_only_what_was_typed_is_changed() -> None:
-    drawn = form(full())
+    shown_form = form(full())
     enter("Ratio", "2")
     enter("On", False)
     enter("Many", [1])
     enter("Maybe", 2)
-    assert drawn.changed() == {"ratio": 2, "on": False, "many": ["y"], "maybe": False}
-    assert drawn.is_touched
+    assert shown_form.changed() == {"ratio": 2, "on": False, "many": ["y"], "maybe": False}
+    assert shown_form.is_touched
 
 
 def test_an_emptied_field_that_may_be_null_becomes_null() -> None:
-    drawn = form(full())
+    shown_form = form(full())
     enter("Ratio", "")
-    assert drawn.changed() == {"ratio": None}
+    assert shown_form.changed() == {"ratio": None}
 
 
 def test_a_text_in_place_of_a_number_goes_to_the_check_of_the_file() -> None:
-    drawn = form(full())
+    shown_form = form(full())
     enter("Port", "eighty")
-    changed = drawn.changed()
+    changed = shown_form.changed()
     assert changed is not None
     assert changed["servers"][0]["port"] == "eighty"
 
 
 def test_a_moved_item_keeps_its_secret_and_a_new_one_has_none() -> None:
-    drawn = form(full())
+    shown_form = form(full())
     click("Add", 1)
     click("Move up", 3)
-    changed = drawn.changed()
+    changed = shown_form.changed()
     assert changed is not None
     new, old = changed["servers"]
     assert new.get("api_key", "") == ""
@@ -143,40 +149,40 @@ def test_a_moved_item_keeps_its_secret_and_a_new_one_has_none() -> None:
 
 def test_a_secret_is_removed_only_with_its_button() -> None:
     fields = tuple(each for each in FIELDS if each.name == "password")
-    drawn = form({"password": {"$secret": "password"}}, fields)
+    shown_form = form({"password": {"$secret": "password"}}, fields)
     enter("Password", "new")
     enter("Password", "")
-    assert drawn.changed() == {}
+    assert shown_form.changed() == {}
     click("Remove")
-    assert drawn.changed() == {"password": ""}
+    assert shown_form.changed() == {"password": ""}
 
 
 def test_a_secret_that_values_leave_out_stays_left_out() -> None:
-    drawn = form({"name": "n"}, kept=["password"])
-    assert drawn.values() == {"name": "n"}
+    shown_form = form({"name": "n"}, kept=["password"])
+    assert shown_form.values() == {"name": "n"}
     enter("Password", "s3cret")
-    assert drawn.values() == {"name": "n", "password": "s3cret"}
+    assert shown_form.values() == {"name": "n", "password": "s3cret"}
 
 
 def test_what_is_no_json_is_told_at_its_field_and_not_sent() -> None:
-    drawn = form(full())
+    shown_form = form(full())
     enter("Anything (JSON)", "{")
-    assert drawn.values() is None
+    assert shown_form.values() is None
     assert any("no valid JSON" in each for each in shown())
 
 
 def test_a_name_that_is_there_twice_is_told() -> None:
-    drawn = form(full())
+    shown_form = form(full())
     click("Add", 2)
     enter("Name", "a", -1)
-    assert drawn.values() is None
+    assert shown_form.values() is None
     assert "The name a is there twice." in shown()
 
 
 def test_problems_are_shown_at_their_fields_and_the_others_below() -> None:
-    drawn = form(full())
-    drawn.show_problems({"values.servers.0.port": "too big", "values.gone": "unknown"})
+    shown_form = form(full())
+    shown_form.show_problems({"values.servers.0.port": "too big", "values.gone": "unknown"})
     assert "too big" in shown()
     assert "values.gone: unknown" in shown()
-    drawn.clear_problems()
+    shown_form.clear_problems()
     assert "too big" not in shown()

@@ -99,18 +99,20 @@ def _draw(view: View, plugin: PluginView, actions: PluginActions) -> None:
 
 
 def _draw_install(view: View, actions: PluginActions) -> None:
-    with ui.expansion(view.say("plugins.new"), icon="add").classes("nc-card nc-expansion"):
+    with ui.expansion(view.say("plugins.new"), icon="add") as install:
+        install.classes("nc-card nc-expansion nc-plugin-install")
         ui.label(view.say("plugins.trust")).classes("nc-soft nc-wide")
-        source = ui.input(view.say("plugins.source")).props("outlined dense").classes("nc-grow")
-        source.props["placeholder"] = "https://github.com/NAME/PLUGIN.git#main"
 
         def look() -> None:
             actions.look((source.value or "").strip())
 
-        source.on("keydown.enter", look)
-        ui.button(view.say("plugins.look"), on_click=look).props("unelevated no-caps")
-        _draw_upload(view, actions.look)
-        ui.separator()
+        with ui.element("div").classes("nc-row"):
+            source = ui.input(view.say("plugins.source")).props("outlined dense")
+            source.classes("nc-plugin-source").on("keydown.enter", look)
+            source.props["placeholder"] = "https://github.com/NAME/PLUGIN.git#main"
+            ui.button(view.say("plugins.look"), on_click=look).props("unelevated no-caps")
+            _draw_upload(view, actions.look)
+        ui.separator().classes("nc-wide")
         _draw_index(view, actions.look)
 
 
@@ -144,7 +146,6 @@ def _draw_upload(view: View, look: Callable[[str], None]) -> None:
 def _draw_index(view: View, look: Callable[[str], None]) -> None:
     area, found = view.operator.plugins, list[IndexedPlugin]()
     ui.label(view.say("plugins.index_lead")).classes("nc-soft nc-wide")
-    address = ui.input(view.say("plugins.index")).props("outlined dense").classes("nc-grow")
 
     async def read() -> None:
         button.set_enabled(False)
@@ -158,8 +159,10 @@ def _draw_index(view: View, look: Callable[[str], None]) -> None:
         words.set_visibility(bool(found))
         show.refresh()
 
-    address.on("keydown.enter", read)
-    button = ui.button(view.say("plugins.read_index"), on_click=read).props("outline no-caps")
+    with ui.element("div").classes("nc-row"):
+        address = ui.input(view.say("plugins.index")).props("outlined dense")
+        address.classes("nc-plugin-source").on("keydown.enter", read)
+        button = ui.button(view.say("plugins.read_index"), on_click=read).props("outline no-caps")
     words = ui.input(view.say("plugins.find")).props("outlined dense clearable debounce=200")
     words.classes("nc-wide").set_visibility(False)
 
