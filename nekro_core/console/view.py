@@ -1,7 +1,7 @@
 """One opened page of the console: who looks at it, in which language, and what it may call."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -21,6 +21,14 @@ UNDO_S = 12.0
 """How long a message offers to take a change back, in seconds."""
 
 Result = TypeVar("Result")
+
+
+def link_to(address: str) -> str:
+    """Return what `ui.link` and `ui.navigate.to` take for an address of the console: they put the
+    path at which the pages are served, ``/ui``, in front of it."""
+    return address.removeprefix("/ui")
+
+
 Background = Callable[[], Awaitable[None]]
 
 
@@ -34,6 +42,7 @@ class View:
         language: One of `LANGUAGES`.
         background: Functions that run while the browser shows the page.
         toasts: The area for short messages; the frame makes it.
+        place: What follows the page's name in the address, by the names in `ConsolePage.path`.
         look_again: Finds out who looks at the page now; None if nobody may any more. The page stays
             open for long, and meanwhile the person may be logged out or get another role.
     """
@@ -43,6 +52,7 @@ class View:
     language: str
     background: list[Background] = field(default_factory=list)
     toasts: ui.column | None = None
+    place: Mapping[str, str] = field(default_factory=dict)
     look_again: Callable[[], Awaitable[Actor | None]] | None = None
 
     def say(self, key: str, **values: object) -> str:
@@ -68,6 +78,7 @@ class View:
         done: str,
         *,
         refresh: Callable[[], Any] | None = None,
+        refused: Callable[[NekroError], None] | None = None,
     ) -> Result | None:
         """Carry an action out, and tell the person how it went.
 
@@ -76,6 +87,7 @@ class View:
             done: The text for success. If the change can be taken back, the message has a button
                 for it.
             refresh: Called after the action, and after the change was taken back.
+            refused: Shows the error, in place of a message at the edge of the page.
 
         Returns:
             What the action returned; None if it failed.
@@ -88,7 +100,7 @@ class View:
                 return None
             outcome = await action
         except NekroError as error:
-            self.show_error(error)
+            (refused or self.show_error)(error)
             return None
         except Exception as error:  # noqa: BLE001 - a fault of ours; the page must stay usable
             logger.exception("an action of the console failed")

@@ -18,6 +18,7 @@ from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.console.fill_plugins import add_chat, write_plugins
 
 
 def visitor(request: Request) -> Actor:
@@ -28,8 +29,11 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
+    write_plugins(folder)
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
+        await add_chat(app)
         site = FastAPI(openapi_url=None)
+        site.mount("/plugins", app.operator.pages)
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             site.mount("/ui", pages)

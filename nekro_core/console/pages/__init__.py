@@ -4,6 +4,8 @@ from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
 from nekro_core.console.pages.home import home_page
+from nekro_core.console.pages.plugin import plugin_page
+from nekro_core.console.pages.plugins import plugins_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
@@ -12,6 +14,10 @@ PAGES = (
     ConsolePage(name="", group="overview", icon="home", draw=home_page),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
+    ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),
+    ConsolePage(
+        name="plugins", group="", icon="extension", draw=plugin_page, path="/{plugin:path}"
+    ),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),

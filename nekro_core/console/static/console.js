@@ -8,4 +8,6 @@ document.addEventListener("keydown", (event) => {
 // A wide table scrolls in its frame, which the keyboard must reach.
 new MutationObserver(() => {
   for (const frame of document.querySelectorAll(".q-table__middle:not([tabindex])")) frame.tabIndex = 0;
+  // Quasar's bar of network requests has no name, and says nothing that a person needs to hear.
+  for (const bar of document.querySelectorAll(".q-loading-bar:not([aria-hidden])")) bar.setAttribute("aria-hidden", "true");
 }).observe(document, { childList: true, subtree: true });
