@@ -6,10 +6,10 @@ without it, the visitor is the owner.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import uvicorn
-from fastapi import FastAPI
 from starlette.requests import Request
 
 from nekro_core.app import App
@@ -18,6 +18,8 @@ from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.adapters.onebot_v11.running import new_driver
+from tests.console.fill_platforms import fill_platforms
 
 
 def visitor(request: Request) -> Actor:
@@ -28,16 +30,24 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
-    async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
-        site = FastAPI(openapi_url=None)
+    configuration: dict[str, Any] = {}
+    driver = new_driver()
+    async with (
+        App.open(settings, configuration, model=ScriptedModel(lambda _: "hi")) as app,
+        anyio.create_task_group() as tasks,
+    ):
+        app.platforms.attach(app, driver, configuration)
+        site = driver.server_app  # platforms that are enabled add their addresses to it
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             site.mount("/ui", pages)
             server = uvicorn.Server(
                 uvicorn.Config(site, port=port, log_level="warning", timeout_graceful_shutdown=1)
             )
+            tasks.start_soon(fill_platforms, app, port)
             await server.serve()
             closing.set()
+            tasks.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

@@ -9,3 +9,17 @@ document.addEventListener("keydown", (event) => {
 new MutationObserver(() => {
   for (const frame of document.querySelectorAll(".q-table__middle:not([tabindex])")) frame.tabIndex = 0;
 }).observe(document, { childList: true, subtree: true });
+// Copies a text; returns whether it could. Pages that are not served over HTTPS have no navigator.clipboard.
+async function copyText(text) {
+  try {
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch { /* the other way is tried */ }
+  const area = document.createElement("textarea");
+  area.value = text;
+  (document.querySelector(".q-dialog") || document.body).append(area);
+  area.select();
+  try { return document.execCommand("copy"); } finally { area.remove(); }
+}
