@@ -44,4 +44,7 @@ async def fill_platforms(app: App, port: int) -> None:
         ):
             await peer.emit({**asked, "time": 1_700_000_000 + number, **event})
         await operations.requests.ban(FILLER, place="onebot_v11", user_id="10029")
+        chats = await operations.chats.newest(FILLER, limit=5)
+        keys = tuple(each.chat_key for each in chats.chats)
+        await operations.broadcast.start(FILLER, text=f"Hello to all. {HTML}", chats=keys)
         await anyio.sleep_forever()
