@@ -19,7 +19,7 @@ from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import new_driver
-from tests.console.fill_platforms import fill_platforms
+from tests.console.fill_platforms import CONFIGURATION, fill_platforms
 
 
 def visitor(request: Request) -> Actor:
@@ -30,7 +30,7 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
-    configuration: dict[str, Any] = {}
+    configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()
     async with (
         App.open(settings, configuration, model=ScriptedModel(lambda _: "hi")) as app,

@@ -92,6 +92,8 @@ class AccountCard:
         label.text = text
 
     def _rates(self, count: TrafficCount) -> str:
+        if not count.total:
+            return self._view.say("platforms.never")
         return self._view.say(
             "platforms.rates",
             minute=count.last_minute,

@@ -156,7 +156,6 @@ class AccountDialogs:
             address = ui.input(view.say("platforms.address"), value=str(origin))
             address.props("outlined dense").classes("nc-wide")
             ui.label(view.say("platforms.address_hint")).classes("nc-soft nc-small")
-            lines = ui.element("div").classes("nc-list")
 
             async def show_lines() -> None:
                 try:
@@ -178,6 +177,7 @@ class AccountDialogs:
             again = ui.button(view.say("platforms.show_lines"), on_click=show_lines)
             again.props("flat dense no-caps")
             address.on("keydown.enter", show_lines)
+            lines = ui.element("div").classes("nc-list")
             with self._buttons(dialog):
                 pass
         with self.place:

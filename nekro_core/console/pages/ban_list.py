@@ -79,7 +79,6 @@ class BanListView:
         platforms = await view.operator.platforms.listed(view.actor)
         names = [each.name for each in platforms if each.state is PlatformState.RUNNING]
         with ui.element("form").classes("nc-filters") as form:
-            form.on("submit.prevent", lambda: ban())
             place = ui.input(view.say("requests.ban_place"), autocomplete=names)
             place.props("outlined dense").classes("nc-grow")
             person = ui.input(view.say("requests.ban_person"))
@@ -100,5 +99,6 @@ class BanListView:
                 if done is not None:
                     person.value = ""
 
+            form.on("submit.prevent", ban)
             ui.button(view.say("requests.ban")).props('type="submit" unelevated no-caps')
         ui.label(view.say("requests.ban_hint")).classes("nc-soft nc-small nc-ban-hint")

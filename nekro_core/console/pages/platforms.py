@@ -147,7 +147,7 @@ class _PlatformList:
                     view.say("platforms.enabled", title=platform.title),
                     refresh=self.refresh,
                 ),
-            ).props("outline dense no-caps")
+            ).props("outline no-caps")
             enable.props["aria-label"] = f"{view.say('platforms.enable')}: {platform.title}"
         if is_on and not platform.locked:
             disable = ui.button(
@@ -157,7 +157,7 @@ class _PlatformList:
                     view.say("platforms.disabled", title=platform.title),
                     refresh=self.refresh,
                 ),
-            ).props("flat dense no-caps")
+            ).props("flat no-caps")
             disable.props["aria-label"] = f"{view.say('platforms.disable')}: {platform.title}"
 
     def _add_button(self, platform: PlatformStatus) -> None:
@@ -166,5 +166,5 @@ class _PlatformList:
                 self._view.say("platforms.add"),
                 icon="add",
                 on_click=lambda: self._dialogs.add(platform),
-            ).props("unelevated dense no-caps")
+            ).props("unelevated no-caps")
             add.props["aria-label"] = f"{self._view.say('platforms.add')}: {platform.title}"

@@ -100,7 +100,7 @@ class _Requests:
                     view.say("requests.approved"),
                     refresh=self.rows.refresh,
                 ),
-            ).props("unelevated dense no-caps")
+            ).props("unelevated no-caps")
             approve.props["aria-label"] = f"{view.say('requests.approve')}: {row.user_id}"
             refuse = ui.button(view.say("requests.refuse"), on_click=lambda: self._refuse(row))
             refuse.props("flat dense no-caps")
