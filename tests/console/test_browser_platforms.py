@@ -56,9 +56,12 @@ async def add(page: Page, platform: str, **values: str) -> Locator:
 
 
 async def serious_problems(page: Page) -> list[str]:
-    found = await Axe().run(page)
+    """What axe finds in the open dialog. It takes the dimmed page for the background of buttons, so
+    contrasts are left out; the same buttons are checked outside of dialogs."""
+    without_contrasts = {"rules": {"color-contrast": {"enabled": False}}}
+    found = await Axe().run(page, context=".nc-dialog", options=without_contrasts)
     return [
-        f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        f"{each['id']}: {[node['failureSummary'] for node in each['nodes'][:3]]}"
         for each in found.response["violations"]
         if each["impact"] in {"serious", "critical"}
     ]
@@ -105,9 +108,9 @@ async def test_an_account_is_added_seen_paused_and_removed_on_the_page(
         await dialog.get_by_role("button", name="Change").click()
         await peer.wait_disconnected()
         await expect(card).to_contain_text("wrong or missing access token")
-        peer.token = "another token"
-        await peer.wait_connected()
 
+    async with OneBotPeer("20009", "another token", url) as peer:
+        await peer.wait_connected()
         await card.get_by_role("button", name="Remove").click()
         await expect(page.get_by_role("dialog")).to_contain_text("Remove the account 20009?")
         await page.get_by_role("dialog").get_by_role("button", name="Remove").click()

@@ -70,7 +70,7 @@ def asked(user: int, **more: Any) -> dict[str, Any]:
 async def serious_problems(page: Page) -> list[str]:
     found = await Axe().run(page)
     return [
-        f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        f"{each['id']}: {[node['failureSummary'] for node in each['nodes'][:3]]}"
         for each in found.response["violations"]
         if each["impact"] in {"serious", "critical"}
     ]

@@ -65,7 +65,7 @@ class AccountDialogs:
                     refresh=self.refresh,
                 )
                 if status is not None:
-                    dialog.close()
+                    dialog.delete()
                     await self.connect(platform, status.key)
 
             with self._buttons(dialog):
