@@ -1,4 +1,4 @@
-"""A program for tests: a bot without platforms, whose console anybody on this machine may open.
+"""A program for tests: a bot with OneBot accounts, whose console anybody on this machine may open.
 
 ``python -m tests.console.serve FOLDER PORT``. The cookie ``role`` says which role the visitor has;
 without it, the visitor is the owner.

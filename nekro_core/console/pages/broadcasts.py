@@ -58,7 +58,9 @@ class Broadcasts:
         if not found or [each.announcement_id for each in found] != [*self._cards]:
             self._draw_cards(found)
         for each in found:
-            await self._cards[each.announcement_id].show(each)
+            card = self._cards.get(each.announcement_id)
+            if card is not None:  # another look may have drawn the list again meanwhile
+                await card.show(each)
         self._busy = any(each.state is AnnouncementState.RUNNING for each in found)
         self._older.set_visibility(self._number <= len(found) < MOST_KEPT)
 

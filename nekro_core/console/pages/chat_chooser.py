@@ -5,7 +5,7 @@ from nicegui import ui
 from nekro_core.chat import ChatKey
 from nekro_core.console.view import View
 from nekro_core.delivery.outbound.announcements import MOST_CHATS
-from nekro_core.operator.chats import ChatsView, ChatView
+from nekro_core.operator.chats import ChatRowView, ChatsView
 
 _PAGE = 20
 _WHOLE_PAGE = 500
@@ -106,7 +106,7 @@ class ChatChooser:
             limit=limit,
         )
 
-    def _show_page(self, chats: list[ChatView], before: int) -> None:
+    def _show_page(self, chats: list[ChatRowView], before: int) -> None:
         self._before = before
         with self._found:
             for chat in chats:
@@ -114,7 +114,7 @@ class ChatChooser:
         self._more.set_visibility(bool(before))
         self._all.set_visibility(bool(self._boxes))
 
-    def _draw_chat(self, chat: ChatView) -> None:
+    def _draw_chat(self, chat: ChatRowView) -> None:
         key, name = chat.chat_key, _name(chat)
 
         def choose() -> None:
@@ -157,5 +157,5 @@ class ChatChooser:
             button.props["aria-label"] = self._view.say("broadcast.take_out", chat=name)
 
 
-def _name(chat: ChatView) -> str:
+def _name(chat: ChatRowView) -> str:
     return chat.name or str(chat.chat_key)
