@@ -4,8 +4,10 @@ from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
 from nekro_core.console.pages.home import home_page
+from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
+from nekro_core.console.pages.requests import requests_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
@@ -18,6 +20,8 @@ PAGES = (
     ConsolePage(
         name="plugins", group="", icon="extension", draw=plugin_page, path="/{plugin:path}"
     ),
+    ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
+    ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
