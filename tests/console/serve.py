@@ -18,6 +18,7 @@ from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.console.fill_models import fill_models
 
 
 def visitor(request: Request) -> Actor:
@@ -29,6 +30,7 @@ async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
+        await fill_models(app)
         site = FastAPI(openapi_url=None)
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
