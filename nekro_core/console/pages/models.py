@@ -110,11 +110,10 @@ class _ModelCard:
 
     def _figures(self) -> str:
         view, model, price = self._view, self._model, self._model.price.price
-        source = model.price.source
-        told = view.say(f"models.price_{source}")
+        told = view.say("models.price_unknown")
         if price is not None:
             told = view.say(
-                f"models.price_{source}",
+                f"models.price_{model.price.source}",
                 prompt=f"{price.prompt:g}",
                 completion=f"{price.completion:g}",
             )
