@@ -5,6 +5,7 @@ from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
 from nekro_core.console.pages.home import home_page
 from nekro_core.console.pages.models import models_page
+from nekro_core.console.pages.personas import personas_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
@@ -14,6 +15,7 @@ PAGES = (
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
+    ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
