@@ -144,7 +144,11 @@ class _Section:
     async def _remove(self, weights: WeightsView) -> None:
         view, file = self._view, weights.file
         size = view.say("models.file_size", size=_size(file.bytes))
-        if await confirm(view, view.say("models.delete_ask", name=file.name), details=size):
+        with self._jobs:  # not in the list, which may be drawn anew meanwhile
+            agreed = await confirm(
+                view, view.say("models.delete_ask", name=file.name), details=size
+            )
+        if agreed:
             await view.perform(
                 self._area.remove(view.actor, file=file.name),
                 view.say("models.file_deleted"),

@@ -63,3 +63,4 @@ async def fill_models(app: App) -> None:
     network = app.operations.network
     await network.put(OTTO, owner=CHAT, allow=["example.org", "*.example.net"])
     await network.put(OTTO, owner=CHAT, box="work", private=["nas.lan:80"], allow=["nas.lan:80"])
+    network._egress.refusals.add(CHAT, "secret.example:443", "no rule allows it")

@@ -28,6 +28,7 @@ class _McpPage:
         self._shown: McpServersView | None = None
         self._open: set[str] = set()
         self._editor = ui.element("div").classes("nc-wide nc-mcp-editor")
+        self._dialogs = ui.element("div")
         self._list = ui.element("div").classes("nc-list")
         if view.may(AccessRole.OPERATOR):
             ui.button(view.say("mcp.add"), icon="add", on_click=lambda: self._edit(None)).props(
@@ -120,7 +121,9 @@ class _McpPage:
         if server.secrets:
             details += "\n" + view.say("mcp.remove_secrets", names=", ".join(server.secrets))
         question = view.say("mcp.remove_ask", name=server.name)
-        if await confirm(view, question, details=details, button=view.say("mcp.remove")):
+        with self._dialogs:  # not in the list, which may be drawn anew meanwhile
+            agreed = await confirm(view, question, details=details, button=view.say("mcp.remove"))
+        if agreed:
             await view.perform(
                 self._area.remove(view.actor, server=server.name),
                 view.say("mcp.removed"),

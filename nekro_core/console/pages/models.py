@@ -153,9 +153,11 @@ class _ModelCard:
     async def _remove(self) -> None:
         view, group = self._view, self._model.group
         details = "models.remove_default" if group == DEFAULT else "models.remove_group"
-        if await confirm(
-            view, view.say("models.remove_ask", name=group), details=view.say(details)
-        ):
+        with self._card:  # not in the head, which may be drawn anew meanwhile
+            agreed = await confirm(
+                view, view.say("models.remove_ask", name=group), details=view.say(details)
+            )
+        if agreed:
             await view.perform(
                 view.operator.models.remove(view.actor, group=group),
                 view.say("models.removed"),

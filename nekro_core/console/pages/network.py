@@ -33,6 +33,7 @@ class _NetworkPage:
         self._rules: EgressShown | None = None
         self._refused: list[EgressRefusal] | None = None
         self._editor = ui.element("div").classes("nc-wide nc-network-editor")
+        self._dialogs = ui.element("div")
         self._tables = ui.element("div").classes("nc-list")
         if view.may(AccessRole.OPERATOR):
             ui.button(view.say("network.add"), icon="add", on_click=lambda: self._edit(None)).props(
@@ -152,7 +153,9 @@ class _NetworkPage:
             question = view.say("network.remove_ask", owner=table.owner)
             details = view.say("network.remove_boxes", boxes=", ".join(boxes))
             button = view.say("network.remove")
-            if not await confirm(view, question, details=details, button=button):
+            with self._dialogs:  # not in the list, which may be drawn anew meanwhile
+                agreed = await confirm(view, question, details=details, button=button)
+            if not agreed:
                 return
         await view.perform(
             self._area.remove(view.actor, owner=table.owner, box=table.box),
