@@ -4,6 +4,10 @@ from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
 from nekro_core.console.pages.home import home_page
+from nekro_core.console.pages.mcp import mcp_page
+from nekro_core.console.pages.models import models_page
+from nekro_core.console.pages.network import network_page
+from nekro_core.console.pages.personas import personas_page
 from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
@@ -22,6 +26,10 @@ PAGES = (
     ),
     ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
     ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),
+    ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
+    ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
+    ConsolePage(name="mcp", group="bot", icon="extension", draw=mcp_page),
+    ConsolePage(name="network", group="bot", icon="lan", draw=network_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
