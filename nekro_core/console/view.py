@@ -1,7 +1,7 @@
 """One opened page of the console: who looks at it, in which language, and what it may call."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ class View:
         language: One of `LANGUAGES`.
         background: Functions that run while the browser shows the page.
         toasts: The area for short messages; the frame makes it.
+        place: What follows the page's name in the address, by the names in `ConsolePage.path`.
         look_again: Finds out who looks at the page now; None if nobody may any more. The page stays
             open for long, and meanwhile the person may be logged out or get another role.
     """
@@ -43,6 +44,7 @@ class View:
     language: str
     background: list[Background] = field(default_factory=list)
     toasts: ui.column | None = None
+    place: Mapping[str, str] = field(default_factory=dict)
     look_again: Callable[[], Awaitable[Actor | None]] | None = None
 
     def say(self, key: str, **values: object) -> str:
