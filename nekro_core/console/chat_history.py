@@ -16,7 +16,10 @@ _PAGE = 40
 _MOST_UNDECIDED = 20
 _LOOK_S = 1.0
 """Seconds between two looks for the decisions about the newest messages."""
-_TO_END = "const h = document.querySelector('.nc-chat-history'); if (h) {condition} h.scrollTop = h.scrollHeight;"
+_TO_END = (
+    "const h = document.querySelector('.nc-chat-history'); "
+    "if (h) {condition} h.scrollTop = h.scrollHeight;"
+)
 _AT_END = "if (h.scrollHeight - h.scrollTop - h.clientHeight < 500)"
 
 
@@ -123,7 +126,7 @@ class ChatHistory:
                 decision = await self._area.decision(self._view.actor, seq=seq)
                 if decision.reason:
                     self._undecided.pop(seq, None)
-                    draw_decision(self._view, line[0], decision, line[2])
+                    draw_decision(self._view, decision, line[2])
 
 
 def draw_search(view: View, chat_key: ChatKey, history: ChatHistory) -> None:
@@ -163,5 +166,5 @@ def draw_search(view: View, chat_key: ChatKey, history: ChatHistory) -> None:
                 more.append(ui.button(view.say("frame.older"), on_click=lambda: read_on(more)))
                 more[0].props("flat dense no-caps")
 
-    words.on("keydown.enter", lambda: find())
-    words.on("clear", lambda: find())
+    words.on("keydown.enter", lambda _: find())
+    words.on("clear", lambda _: find())

@@ -33,13 +33,11 @@ def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.eleme
             if message.author.value == "bot" and message.state.value != "sent":
                 badge(message.state.value, "warn")
         why = ui.element("div").classes("nc-chat-why")
-        draw_decision(view, message, message.decision, why)
+        draw_decision(view, message.decision, why)
     return line, why
 
 
-def draw_decision(
-    view: View, message: MessageView, decision: DecisionView, why: ui.element
-) -> None:
+def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
     """Say why the bot answered a message, or why not."""
     why.clear()
     if not decision.reason:

@@ -18,6 +18,7 @@ from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.console import fill_chats
 
 
 def visitor(request: Request) -> Actor:
@@ -30,6 +31,8 @@ async def main(folder: Path, port: int) -> None:
     closing = anyio.Event()
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
         site = FastAPI(openapi_url=None)
+        await fill_chats.fill(app)
+        fill_chats.add_routes(site, app)
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             site.mount("/ui", pages)

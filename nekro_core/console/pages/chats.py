@@ -26,85 +26,95 @@ def chat_address(chat_key: object) -> str:
 
 async def chats_page(view: View) -> None:
     """Draw the page."""
-    area, actor = view.operator.chats, view.actor
     ui.label(view.say("chats.lead")).classes("nc-lead")
-    with ui.element("div").classes("nc-filters"):
-        words = ui.input(view.say("chats.find")).props("outlined dense clearable debounce=250")
-        states = {"": view.say("chats.any_state")}
-        states |= {each.value: view.say(f"chats.state_{each.value}") for each in ChatState}
-        state = ui.select(states, value="", label=view.say("chats.state")).props("outlined dense")
-        names = sorted({each.name for each in await view.operator.platforms.listed(actor)})
-        platforms = {"": view.say("chats.any_platform")} | {name: name for name in names}
-        platform = ui.select(platforms, value="", label=view.say("chats.platform"))
-        platform.props("outlined dense")
-    cards: dict[str, tuple[int, ui.element]] = {}
-    next_before = 0
+    names = {each.name for each in await view.operator.platforms.listed(view.actor)}
+    chats = _ChatList(view, sorted(names))
+    await chats.begin()
+    view.while_open(chats.follow)
 
-    async def ask(*, before: int, limit: int) -> ChatsView:
-        return await area.newest(
-            actor,
-            text=words.value or "",
-            state=ChatState(state.value) if state.value else None,
-            platform=platform.value or "",
+
+class _ChatList:
+    """The list with its filters. A chat with a new message moves to the top."""
+
+    def __init__(self, view: View, platforms: list[str]) -> None:
+        self._view = view
+        self._cards: dict[str, tuple[int, ui.element]] = {}
+        self._before = 0
+        self._changed = anyio.Event()
+        say = view.say
+        with ui.element("div").classes("nc-filters"):
+            self._words = ui.input(say("chats.find"), on_change=self.begin)
+            self._words.props("outlined dense clearable debounce=250")
+            states = {"": say("chats.any_state")}
+            states |= {each.value: say(f"chats.state_{each.value}") for each in ChatState}
+            self._state = ui.select(
+                states, value="", label=say("chats.state"), on_change=self.begin
+            ).props("outlined dense")
+            choices = {"": say("chats.any_platform")} | {name: name for name in platforms}
+            self._platform = ui.select(
+                choices, value="", label=say("chats.platform"), on_change=self.begin
+            ).props("outlined dense")
+        self._rows = PagedList(view, self._read, self._draw, page=_PAGE, nothing="chats.nothing")
+
+    async def begin(self) -> None:
+        """Read the first page."""
+        self._cards.clear()
+        await self._rows.refresh()
+
+    async def follow(self) -> None:
+        """Show what happens, until cancelled."""
+        while True:
+            async with (
+                self._view.operator.chats.follow() as events,
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(self._draw_changes)
+                self._changed.set()  # for what happened before the iterator began
+                async for event in events:
+                    if isinstance(event, Recorded):
+                        self._changed.set()
+                tasks.cancel_scope.cancel()
+
+    async def _draw_changes(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            await self._update()
+            await anyio.sleep(_PAUSE_S)
+
+    async def _ask(self, *, before: int, limit: int) -> ChatsView:
+        return await self._view.operator.chats.newest(
+            self._view.actor,
+            text=self._words.value or "",
+            state=ChatState(self._state.value) if self._state.value else None,
+            platform=self._platform.value or "",
             before=before,
             limit=limit,
         )
 
-    async def read(last: ChatView | None) -> list[ChatView]:
-        nonlocal next_before
-        page = await ask(before=next_before if last else 0, limit=_PAGE)
-        next_before = page.before
+    async def _read(self, last: ChatView | None) -> list[ChatView]:
+        page = await self._ask(before=self._before if last else 0, limit=_PAGE)
+        self._before = page.before
         return page.chats
 
-    def draw(chat: ChatView) -> None:
-        cards[str(chat.chat_key)] = chat.newest_seq, _draw_chat(view, chat)
+    def _draw(self, chat: ChatView) -> None:
+        self._cards[str(chat.chat_key)] = chat.newest_seq, _draw_chat(self._view, chat)
 
-    rows = PagedList(view, read, draw, page=_PAGE, nothing="chats.nothing")
-
-    async def update() -> None:
+    async def _update(self) -> None:
         """Put the chats with news on top."""
-        page = await ask(before=0, limit=_NEWEST)
+        page = await self._ask(before=0, limit=_NEWEST)
+        if page.chats and not self._cards:
+            await self._rows.refresh()
+            return
         for chat in reversed(page.chats):
-            seq, card = cards.get(str(chat.chat_key), (0, None))
+            seq, card = self._cards.get(str(chat.chat_key), (0, None))
             if seq == chat.newest_seq:
                 continue
-            if not cards:
-                await rows.refresh()
-                return
             if card is not None and not card.is_deleted:
                 card.delete()
-            with rows.rows:
-                draw(chat)
-                cards[str(chat.chat_key)][1].move(target_index=0)
-
-    async def begin() -> None:
-        cards.clear()
-        await rows.refresh()
-
-    async def follow() -> None:
-        changed = anyio.Event()
-
-        async def draw_changes() -> None:
-            nonlocal changed
-            while True:
-                await changed.wait()
-                changed = anyio.Event()
-                await update()
-                await anyio.sleep(_PAUSE_S)
-
-        while True:
-            async with area.follow() as events, anyio.create_task_group() as tasks:
-                tasks.start_soon(draw_changes)
-                changed.set()  # for what happened before the iterator began
-                async for event in events:
-                    if isinstance(event, Recorded):
-                        changed.set()
-                tasks.cancel_scope.cancel()
-
-    for each in (words, state, platform):
-        each.on_value_change(begin)
-    await begin()
-    view.while_open(follow)
+            with self._rows.rows:
+                self._draw(chat)
+                self._cards[str(chat.chat_key)][1].move(target_index=0)
 
 
 def _draw_chat(view: View, chat: ChatView) -> ui.element:
