@@ -1,6 +1,8 @@
 """Draws the boxes of a chat with their files."""
 
 import base64
+from collections.abc import Callable
+from typing import Any
 
 from nicegui import events, ui
 
@@ -23,22 +25,20 @@ async def draw_boxes(view: View, chat_key: ChatKey) -> None:
             ui.label(view.say("chats.no_boxes")).classes("nc-soft")
         with ui.element("div").classes("nc-list"):
             for each in boxes:
-                _draw_box(view, chat_key, each, show)
+                _draw_box(view, chat_key, each, show.refresh)
 
     await show()
     ui.button(view.say("chats.read_again"), on_click=show.refresh).props("flat dense no-caps")
 
 
-def _draw_box(
-    view: View, chat_key: ChatKey, box: BoxView, show: "ui.refreshable[..., object]"
-) -> None:
+def _draw_box(view: View, chat_key: ChatKey, box: BoxView, refresh: Callable[[], Any]) -> None:
     area, actor = view.operator.boxes, view.actor
 
     async def sleep() -> None:
         await view.perform(
             area.sleep(actor, chat_key=chat_key, box=box.name),
             view.say("chats.box_slept"),
-            refresh=show.refresh,
+            refresh=refresh,
         )
 
     async def end() -> None:
@@ -46,7 +46,7 @@ def _draw_box(
             await view.perform(
                 area.end(actor, chat_key=chat_key, box=box.name),
                 view.say("chats.box_ended"),
-                refresh=show.refresh,
+                refresh=refresh,
             )
 
     async def list_files() -> None:

@@ -32,7 +32,7 @@ class ChatHistory:
         on_working: Called when a turn of the chat begins or ends.
     """
 
-    def __init__(self, view: View, chat_key: ChatKey, on_working: Callable[[bool], None]) -> None:
+    def __init__(self, view: View, chat_key: ChatKey, on_working: Callable[[bool], object]) -> None:
         self._view, self._chat_key, self._on_working = view, chat_key, on_working
         self._lines: dict[int, tuple[MessageView, ui.element, ui.element]] = {}
         self._undecided: dict[int, None] = {}

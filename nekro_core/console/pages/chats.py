@@ -8,7 +8,7 @@ from nicegui import ui
 from nekro_core.console.view import ROOT, View
 from nekro_core.console.widgets import PagedList, badge, local_time
 from nekro_core.delivery.activity import Recorded
-from nekro_core.operator.chats import ChatsView, ChatView
+from nekro_core.operator.chats import ChatRowView, ChatsView
 from nekro_core.policy import ChatState
 
 _PAGE = 50
@@ -92,12 +92,12 @@ class _ChatList:
             limit=limit,
         )
 
-    async def _read(self, last: ChatView | None) -> list[ChatView]:
+    async def _read(self, last: ChatRowView | None) -> list[ChatRowView]:
         page = await self._ask(before=self._before if last else 0, limit=_PAGE)
         self._before = page.before
         return page.chats
 
-    def _draw(self, chat: ChatView) -> None:
+    def _draw(self, chat: ChatRowView) -> None:
         self._cards[str(chat.chat_key)] = chat.newest_seq, _draw_chat(self._view, chat)
 
     async def _update(self) -> None:
@@ -117,7 +117,7 @@ class _ChatList:
                 self._cards[str(chat.chat_key)][1].move(target_index=0)
 
 
-def _draw_chat(view: View, chat: ChatView) -> ui.element:
+def _draw_chat(view: View, chat: ChatRowView) -> ui.element:
     with ui.link(target=chat_address(chat.chat_key)).classes("nc-card nc-chats-row") as card:
         with ui.element("div").classes("nc-row"):
             badge(view.say(f"chats.state_{chat.state.value}"), STATE_KINDS[chat.state])
