@@ -8,7 +8,7 @@ from nicegui import events, ui
 
 from nekro_core.chat import ChatKey
 from nekro_core.console.file_routes import box_file_address
-from nekro_core.console.view import View
+from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import badge, confirm
 from nekro_core.operator.boxes import MAX_FILE_BYTES, BoxView
 from nekro_core.operator.roles import AccessRole
@@ -60,7 +60,7 @@ def _draw_box(view: View, chat_key: ChatKey, box: BoxView, refresh: Callable[[],
             if not found.paths:
                 ui.label(view.say("chats.no_files")).classes("nc-soft")
             for path in found.paths:
-                ui.link(path, target=box_file_address(chat_key, box.name, path))
+                ui.link(path, target=link_to(box_file_address(chat_key, box.name, path)))
             if found.truncated:
                 ui.label(view.say("chats.more_files")).classes("nc-soft")
 

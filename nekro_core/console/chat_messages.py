@@ -6,7 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from nekro_core.console.file_routes import medium_address
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, local_time
 from nekro_core.operator.chats import DecisionView, MediumView, MessageView
 from nekro_core.operator.media_response import SHOWN
@@ -48,7 +48,7 @@ def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
         if decision.turn_id:
             ui.link(
                 view.say("chats.turn", turn=decision.turn_id),
-                target=f"{ROOT}/turns/{decision.turn_id}",
+                target=link_to(f"{ROOT}/turns/{decision.turn_id}"),
             )
 
 
@@ -99,7 +99,7 @@ def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
     address = medium_address(seq, medium.number)
     tag = {"image": "img", "voice": "audio", "video": "video"}.get(kind, "")
     if medium.mime not in SHOWN or not medium.mime.startswith(f"{_MIME.get(tag, '-')}/"):
-        ui.link(f"{name} ({medium.size:,} B)", target=address).classes("nc-lines")
+        ui.link(f"{name} ({medium.size:,} B)", target=link_to(address)).classes("nc-lines")
         return
     shown = ui.element(tag).classes("nc-chat-picture" if tag == "img" else "nc-chat-medium")
     shown.props["src"] = address

@@ -3,7 +3,7 @@
 from nicegui import ui
 
 from nekro_core.chat import ChatKey
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, local_time
 
 
@@ -42,4 +42,4 @@ async def draw_timers(view: View, chat_key: ChatKey) -> None:
                 ui.label(row.title or row.text[:80])
                 about = (local_time(row.due), row.cron, row.state)
                 ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small")
-    ui.link(view.say("chats.to_timers"), target=f"{ROOT}/timers")
+    ui.link(view.say("chats.to_timers"), target=link_to(f"{ROOT}/timers"))

@@ -14,7 +14,7 @@ from nekro_core.chat.catalogue import LANGUAGES, preferred
 from nekro_core.console.access.authentication import Visit
 from nekro_core.console.access.live_visits import LOOK_EVERY_S
 from nekro_core.console.texts import console_texts
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import StoreUnavailable
@@ -193,7 +193,7 @@ def _draw_navigation(
     view: View, current: ConsolePage, pages: tuple[ConsolePage, ...], bot_name: str
 ) -> None:
     with ui.element("nav").props(f'aria-label="{view.say("frame.pages")}"').classes("nc-nav"):
-        with ui.link(target="/ui/").classes("nc-nav-link nc-nav-chat"):
+        with ui.link(target=link_to("/ui/")).classes("nc-nav-link nc-nav-chat"):
             ui.icon("chat_bubble_outline")
             ui.label(view.say("frame.to_chat", bot=bot_name))
         group = ""
@@ -203,7 +203,7 @@ def _draw_navigation(
             if page.group != group:
                 group = page.group
                 ui.label(view.say(f"frame.group_{group}")).classes("nc-nav-group")
-            link = ui.link(target=page.address).classes("nc-nav-link")
+            link = ui.link(target=link_to(page.address)).classes("nc-nav-link")
             if page.name == current.name:
                 link.classes("nc-nav-on").props('aria-current="page"')
             with link:
@@ -230,7 +230,7 @@ def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
         found.clear()
         with found:
             for name, more, address, icon in hits:
-                with ui.link(target=address).classes("nc-nav-link"):
+                with ui.link(target=link_to(address)).classes("nc-nav-link"):
                     ui.icon(icon)
                     ui.label(name).classes("nc-palette-name")
                     ui.label(more).classes("nc-soft nc-small nc-palette-more")
@@ -253,7 +253,7 @@ def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
     async def go() -> None:
         await search()
         if hits:
-            ui.navigate.to(hits[0][2])
+            ui.navigate.to(link_to(hits[0][2]))
 
     async def begin() -> None:
         words.value = ""

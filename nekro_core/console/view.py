@@ -21,6 +21,14 @@ UNDO_S = 12.0
 """How long a message offers to take a change back, in seconds."""
 
 Result = TypeVar("Result")
+
+
+def link_to(address: str) -> str:
+    """Return what `ui.link` and `ui.navigate.to` take for an address of the console: they put the
+    path at which the pages are served, ``/ui``, in front of it."""
+    return address.removeprefix("/ui")
+
+
 Background = Callable[[], Awaitable[None]]
 
 

@@ -8,7 +8,7 @@ from nekro_core.console.chat_history import ChatHistory, draw_search
 from nekro_core.console.chat_people import draw_members, draw_timers
 from nekro_core.console.chat_policy import draw_policy
 from nekro_core.console.pages.chats import STATE_KINDS
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, confirm
 from nekro_core.operator.roles import AccessRole
 
@@ -17,7 +17,7 @@ async def chat_page(view: View) -> None:
     """Draw the page."""
     chat_key = ChatKey.parse(view.place["chat_key"])
     chat = await view.operator.chats.one(view.actor, chat_key=chat_key)
-    ui.link(view.say("chats.all"), target=f"{ROOT}/chats")
+    ui.link(view.say("chats.all"), target=link_to(f"{ROOT}/chats"))
     with ui.element("div").classes("nc-row"):
         ui.label(chat.name or str(chat_key)).classes("nc-section nc-grow")
         badge(view.say(f"chats.state_{chat.state.value}"), STATE_KINDS[chat.state])

@@ -5,7 +5,7 @@ from urllib.parse import quote
 import anyio
 from nicegui import ui
 
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import PagedList, badge, local_time
 from nekro_core.delivery.activity import Recorded
 from nekro_core.operator.chats import ChatRowView, ChatsView
@@ -118,7 +118,9 @@ class _ChatList:
 
 
 def _draw_chat(view: View, chat: ChatRowView) -> ui.element:
-    with ui.link(target=chat_address(chat.chat_key)).classes("nc-card nc-chats-row") as card:
+    with ui.link(target=link_to(chat_address(chat.chat_key))).classes(
+        "nc-card nc-chats-row"
+    ) as card:
         with ui.element("div").classes("nc-row"):
             badge(view.say(f"chats.state_{chat.state.value}"), STATE_KINDS[chat.state])
             ui.label(chat.name or str(chat.chat_key)).classes("nc-grow nc-chats-name")
