@@ -6,11 +6,11 @@ import anyio
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from nekro_core.api.adapter import Host, OperatorHost
-from nekro_core.api.console import API, Route, WebApiError
+from nekro_core.api.console import API, Route, WebApiError, media_response
 
 from .body import read_post
 from .events import EventStream
-from .media import find_media, media_response
+from .media import find_media
 from .posts import PostHandler, repeat_key
 from .rooms import BOT_ID, room_key
 from .views import Json, record_view, room_view, run_view

@@ -13,6 +13,7 @@ from nekro_core.operator.http_routes import (
     Route,
     WebApiError,
 )
+from nekro_core.operator.media_response import media_response
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "Route",
     "Site",
     "WebApiError",
+    "media_response",
 ]

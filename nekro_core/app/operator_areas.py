@@ -1,10 +1,12 @@
 """Builds all areas of the operator: what an operator may see and do."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from nekro_core.agent.replay.replay import TurnReplayer
 from nekro_core.agent.shown.viewer import PromptViewer
@@ -22,9 +24,11 @@ from nekro_core.operator.about import About
 from nekro_core.operator.audit import AuditLog, Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.backups import Backups
+from nekro_core.operator.boxes import Boxes
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
 from nekro_core.operator.embedded import Embedded
+from nekro_core.operator.finder import Finder, NamedSetting
 from nekro_core.operator.health import Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
@@ -84,6 +88,8 @@ async def open_operator(
                 policies=runtime.services.policies,
                 sessions=runtime.sessions,
                 outbox=message_io.outbox,
+                activity=message_io.activity,
+                media=message_io.media,
             ),
             statistics=Statistics(audit, message_io.store),
             turns=Turns(
@@ -109,8 +115,26 @@ async def open_operator(
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
             settings=SettingsArea(audit, book),
+            boxes=Boxes(audit, boxes.of_chats),
+            finder=Finder(
+                audit,
+                store=message_io.store,
+                plugins=extensions.plugins.plugins,
+                settings=[NamedSetting(name=name) for name in setting_names(Settings)],
+            ),
         )
         yield operator
+
+
+def setting_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yield the names of all settings of a model, for example ``llm.base_url``."""
+    for name, about in model.model_fields.items():
+        full = f"{prefix}{name.removeprefix('nekro_')}"
+        inner = about.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from setting_names(inner, f"{full}.")
+        else:
+            yield full
 
 
 def _changes() -> str:

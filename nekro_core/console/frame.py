@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from urllib.parse import quote
 
 import anyio
 from loguru import logger
@@ -211,42 +212,82 @@ def _draw_navigation(
 
 
 def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
-    """Draw the search that Ctrl-K opens. It finds pages by their names."""
+    """Draw the search that Ctrl-K opens. It finds pages by their names, and what `Finder` finds."""
     entries = [
         (view.say(f"frame.page_{page.name or 'home'}"), page.address, page.icon)
         for page in pages
         if page.group and view.may(page.role)
     ]
     with ui.dialog().classes("nc-palette").props("position=top") as dialog, ui.card():
-        words = ui.input(placeholder=view.say("frame.find_hint")).props("autofocus borderless")
+        words = ui.input(placeholder=view.say("frame.find_hint"))
+        words.props("autofocus borderless debounce=120")
         words.props(f'aria-label="{view.say("frame.find")}"').classes("nc-palette-words")
         found = ui.column().classes("nc-palette-found")
 
-    def search() -> list[tuple[str, str, str]]:
-        wanted = (words.value or "").casefold().strip()
-        return [each for each in entries if wanted in each[0].casefold()]
+    hits: list[tuple[str, str, str, str]] = []
 
     def show() -> None:
         found.clear()
         with found:
-            for name, address, icon in search():
+            for name, more, address, icon in hits:
                 with ui.link(target=link_to(address)).classes("nc-nav-link"):
                     ui.icon(icon)
-                    ui.label(name)
+                    ui.label(name).classes("nc-palette-name")
+                    ui.label(more).classes("nc-soft nc-small nc-palette-more")
+            if not hits:
+                ui.label(view.say("frame.found_nothing")).classes("nc-soft nc-palette-nothing")
 
-    def go() -> None:
-        if first := search():
-            ui.navigate.to(link_to(first[0][1]))
+    async def search() -> None:
+        text = (words.value or "").strip()[:200]
+        wanted = text.casefold()
+        of_pages = [
+            (name, "", address, icon)
+            for name, address, icon in entries
+            if wanted in name.casefold()
+        ]
+        more = await _found(view, text) if text else []
+        if text == (words.value or "").strip()[:200]:  # else, the person typed on meanwhile
+            hits[:] = [*of_pages, *more]
+            show()
 
-    def begin() -> None:
+    async def go() -> None:
+        await search()
+        if hits:
+            ui.navigate.to(link_to(hits[0][2]))
+
+    async def begin() -> None:
         words.value = ""
-        show()
         dialog.open()
+        await search()
 
-    words.on_value_change(show)
+    words.on_value_change(search)
     words.on("keydown.enter", go)
     button = ui.button(icon="search", on_click=begin).props("flat round dense")
     button.classes("nc-find-button").props(f'aria-label="{view.say("frame.find")} (Ctrl-K)"')
+
+
+async def _found(view: View, text: str) -> list[tuple[str, str, str, str]]:
+    """Find things by a text. Returns title, more about it, address and icon of each."""
+    try:
+        found = await view.operator.finder.find(view.actor, text=text)
+    except NekroError as error:
+        view.show_error(error)
+        return []
+    places = {
+        "chat": ("chats/", "forum"),
+        "turn": ("turns/", "timeline"),
+        "plugin": ("plugins/", "extension"),
+        "setting": ("settings?find=", "settings"),
+    }
+    return [
+        (
+            f"#{hit.key} {hit.title}" if hit.kind == "turn" else hit.title,
+            "" if hit.more == hit.title else hit.more,
+            f"{ROOT}/{places[hit.kind][0]}{quote(hit.key, safe='')}",
+            places[hit.kind][1],
+        )
+        for hit in found
+    ]
 
 
 def _draw_preferences(view: View) -> None:

@@ -90,7 +90,7 @@ class PagedList(Generic[Item]):
         self._view, self._read, self._draw = view, read, draw
         self._page, self._nothing = page, nothing
         self._last: Item | None = None
-        self._rows = ui.column().classes("nc-list")
+        self.rows = ui.column().classes("nc-list")
         self._more = ui.button(view.say("frame.older"), on_click=self._read_on)
         self._more.props("flat no-caps").classes("nc-more")
         self._more.set_visibility(False)
@@ -98,8 +98,8 @@ class PagedList(Generic[Item]):
     async def refresh(self) -> None:
         """Read the first page again."""
         rows = await self._read(None)
-        self._rows.clear()
-        with self._rows:
+        self.rows.clear()
+        with self.rows:
             if not rows:
                 empty(self._view, self._nothing)
         self._add(rows)
@@ -108,7 +108,7 @@ class PagedList(Generic[Item]):
         self._add(await self._read(self._last))
 
     def _add(self, rows: Sequence[Item]) -> None:
-        with self._rows:
+        with self.rows:
             for row in rows:
                 self._draw(row)
         if rows:

@@ -1,7 +1,8 @@
 """Shows the chats of all platforms with their history and members, and changes what the bot does in
 them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Protocol
@@ -20,6 +21,7 @@ from nekro_core.chat import (
     Text,
     plain_text,
 )
+from nekro_core.delivery.activity import Activity
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
@@ -36,6 +38,7 @@ MAX_SAID = 20_000
 PolicyField = Literal[
     "state",
     "persona",
+    "persona_name",
     "names",
     "private",
     "model",
@@ -61,6 +64,22 @@ class ChatControl(Protocol):
 
     async def reset(self, chat_key: ChatKey) -> None:
         """Begin a new conversation."""
+
+
+class ActivityFeed(Protocol):
+    """The events in the chats (`nekro_core.delivery.activity.Broadcast`)."""
+
+    def watch(
+        self, chat_key: ChatKey | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
+        """Follow one chat, or all. The iterator ends for a follower that is too slow."""
+
+
+class MediaReading(Protocol):
+    """The stored media of chats (`nekro_core.delivery.media.store.MediaStore`)."""
+
+    async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
+        """Read a medium by its `Media.path`. None if it was deleted."""
 
 
 class MessageSending(Protocol):
@@ -225,24 +244,33 @@ class ChatPolicyView:
         own: The fields that are set for this chat.
         state: Whether the bot answers.
         persona: The persona in force.
+        persona_name: The persona of the library from which it comes; empty if it comes from
+            elsewhere.
         names: The names by which people call the bot.
         private: Whether all messages of a private chat are answered.
         model: The model that answers.
         mode: ``code`` or ``tools``.
         chat_quota: What the chat may use in 24 hours.
         person_quota: What each person may use.
+        commands: The permissions that commands require here, other than the usual ones.
+        operators: Platform ids of people who have the permission ``advanced`` here.
+        ignored: Platform ids of people and bots that get no answer here.
         revision: Changes whenever ``own`` changes; see `Chats.set_policy`.
     """
 
     own: dict[str, Any]
     state: ChatState
     persona: str
+    persona_name: str
     names: tuple[str, ...]
     private: bool
     model: str
     mode: str
     chat_quota: dict[str, Any]
     person_quota: dict[str, Any]
+    commands: dict[str, str]
+    operators: list[str]
+    ignored: list[str]
     revision: str
 
 
@@ -263,6 +291,8 @@ class Chats(Area):
         policies: Resolves and changes how the bot behaves in a chat.
         sessions: The running turns.
         outbox: Sends messages.
+        activity: The events in the chats.
+        media: The stored media of chats.
     """
 
     name = "chats"
@@ -275,12 +305,16 @@ class Chats(Area):
         policies: PolicyResolver,
         sessions: ChatControl,
         outbox: MessageSending,
+        activity: ActivityFeed,
+        media: MediaReading,
     ) -> None:
         super().__init__(audit)
         self._store = store
         self._policies = policies
         self._sessions = sessions
         self._outbox = outbox
+        self._activity = activity
+        self._media = media
 
     @query(role=AccessRole.VIEWER)
     async def newest(
@@ -503,6 +537,39 @@ class Chats(Area):
             raise NoSuchItem(f"message {seq} has no medium {number}")
         return record.chat_key, media[number]
 
+    async def medium_bytes(self, seq: int, number: int) -> tuple[Media, bytes]:
+        """Read a medium of a message, for a page that shows it.
+
+        Args:
+            seq: The message's number.
+            number: `MediumView.number`.
+
+        Returns:
+            The medium and its bytes.
+
+        Raises:
+            NoSuchItem: There is no such message or medium, or the bot has no copy.
+        """
+        chat_key, medium = await self.medium(seq, number)
+        data = await self._media.read(chat_key, medium.path) if medium.path else None
+        if data is None:
+            raise NoSuchItem(f"the bot has no copy of medium {number} of message {seq}")
+        return medium, data
+
+    def follow(
+        self, chat_key: ChatKey | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
+        """Follow the events of one chat, or of all, for a page that shows them. If the caller reads
+        so slowly that its queue is full, the iteration ends.
+
+        Args:
+            chat_key: The chat; None for all.
+
+        Returns:
+            A context whose value iterates over the events.
+        """
+        return self._activity.watch(chat_key)
+
     @property
     def _file(self) -> PolicyFile:
         return self._policies.conduct
@@ -513,16 +580,21 @@ class Chats(Area):
 
     def _policy(self, chat_key: ChatKey) -> ChatPolicyView:
         policy, own = self._policies.of(chat_key), self._own(chat_key)
+        merged = self._file.of(chat_key)
         return ChatPolicyView(
             own=own,
             state=policy.state,
             persona=policy.persona,
+            persona_name=merged.persona_name or "" if merged.persona is None else "",
             names=policy.names,
             private=policy.trigger.private,
             model=policy.model.profile.name,
             mode=policy.mode,
             chat_quota=policy.chat_quota.model_dump(mode="json"),
             person_quota=policy.person_quota.model_dump(mode="json"),
+            commands={**merged.commands},
+            operators=sorted(merged.operators),
+            ignored=sorted(merged.ignore),
             revision=_revision(own),
         )
 

@@ -9,10 +9,12 @@ from nekro_core.operator.actions import Area, BoundAction, BoundQuery
 from nekro_core.operator.audit import Done
 from nekro_core.operator.audit_area import Audit
 from nekro_core.operator.backups import Backups
+from nekro_core.operator.boxes import Boxes
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
 from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.finder import Finder
 from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
@@ -61,6 +63,8 @@ class Operator:
         requests: Friend and group requests, and banned people.
         broadcast: Messages of operators to several chats.
         settings: The bot's settings.
+        boxes: The boxes of chats.
+        finder: Finds chats, turns, plugins and settings.
     """
 
     jobs: Jobs
@@ -85,6 +89,8 @@ class Operator:
     requests: Requests
     broadcast: BroadcastArea
     settings: SettingsArea
+    boxes: Boxes
+    finder: Finder
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

@@ -19,6 +19,7 @@ from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import new_driver
+from tests.console import fill_chats
 from tests.console.fill_models import fill_models
 from tests.console.fill_platforms import CONFIGURATION, fill_platforms
 from tests.console.fill_plugins import add_chat, write_plugins
@@ -42,8 +43,10 @@ async def main(folder: Path, port: int) -> None:
         app.platforms.attach(app, driver, configuration)
         await add_chat(app)
         await fill_models(app)
+        await fill_chats.fill(app)
         site = driver.server_app  # platforms that are enabled add their addresses to it
         site.mount("/plugins", app.operator.pages)
+        fill_chats.add_routes(site, app)
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             site.mount("/ui", pages)

@@ -81,7 +81,7 @@ async def test_a_page_opens_and_anybody_can_use_it(
 async def test_ctrl_k_finds_a_page_and_enter_opens_it(browser: Browser, address: str) -> None:
     shown = await opened(browser, address + "/ui/console/audit", size=WIDE, theme="light")
     await shown.keyboard.press("Control+k")
-    await expect(shown.get_by_placeholder("Find a page")).to_be_focused()
+    await expect(shown.get_by_placeholder("Find a page, chat")).to_be_focused()
     await shown.keyboard.type("undel")
     await expect(shown.locator(".nc-palette-found a")).to_have_count(1)
     await shown.keyboard.press("Enter")

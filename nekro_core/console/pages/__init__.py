@@ -3,6 +3,8 @@
 from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
+from nekro_core.console.pages.chat import chat_page
+from nekro_core.console.pages.chats import chats_page
 from nekro_core.console.pages.home import home_page
 from nekro_core.console.pages.mcp import mcp_page
 from nekro_core.console.pages.models import models_page
@@ -18,6 +20,8 @@ from nekro_core.operator.roles import AccessRole
 
 PAGES = (
     ConsolePage(name="", group="overview", icon="home", draw=home_page),
+    ConsolePage(name="chats", group="chats", icon="forum", draw=chats_page),
+    ConsolePage(name="chats", group="", icon="forum", draw=chat_page, path="/{chat_key:path}"),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),

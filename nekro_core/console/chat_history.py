@@ -1,0 +1,170 @@
+"""Draws the history of a chat: live, older messages on demand, and a search in it."""
+
+from collections.abc import Callable
+
+import anyio
+from nicegui import ui
+
+from nekro_core.chat import ChatKey
+from nekro_core.console.chat_messages import draw_decision, draw_message
+from nekro_core.console.view import View
+from nekro_core.console.widgets import local_time
+from nekro_core.delivery.activity import Recorded, Working
+from nekro_core.operator.chats import MessageView
+
+_PAGE = 40
+_MOST_UNDECIDED = 20
+_LOOK_S = 1.0
+"""Seconds between two looks for the decisions about the newest messages."""
+_TO_END = (
+    "const h = document.querySelector('.nc-chat-history'); "
+    "if (h) {condition} h.scrollTop = h.scrollHeight;"
+)
+_AT_END = "if (h.scrollHeight - h.scrollTop - h.clientHeight < 500)"
+
+
+class ChatHistory:
+    """The messages of a chat.
+
+    Args:
+        view: The opened page.
+        chat_key: The chat.
+        on_working: Called when a turn of the chat begins or ends.
+    """
+
+    def __init__(self, view: View, chat_key: ChatKey, on_working: Callable[[bool], object]) -> None:
+        self._view, self._chat_key, self._on_working = view, chat_key, on_working
+        self._lines: dict[int, tuple[MessageView, ui.element, ui.element]] = {}
+        self._undecided: dict[int, None] = {}
+        self._area = view.operator.chats
+        with ui.element("section").classes("nc-chat-history") as self._box:
+            self._box.props["tabindex"] = 0
+            self._box.props["aria-label"] = view.say("chats.history")
+            self._older = ui.button(view.say("frame.older"), on_click=self._read_older)
+            self._older.props("flat no-caps").classes("nc-more")
+            self._column = ui.element("div").classes("nc-list")
+
+    async def begin(self) -> None:
+        """Read the newest messages, and follow the chat while the page is open."""
+        await self.show(before=0)
+        self._view.while_open(self._follow)
+        self._view.while_open(self._look_for_decisions)
+
+    async def show(self, *, before: int) -> None:
+        """Show the messages before one, from here on; 0 for the newest."""
+        lines = await self._area.history(
+            self._view.actor, chat_key=self._chat_key, before=before, limit=_PAGE
+        )
+        self._column.clear()
+        self._lines.clear()
+        self._undecided.clear()
+        self._older.set_visibility(len(lines) == _PAGE)
+        with self._column:
+            if not lines:
+                ui.label(self._view.say("chats.no_messages")).classes("nc-soft")
+            for line in lines:
+                self._draw(line)
+        ui.run_javascript(_TO_END.format(condition=""))
+
+    async def _read_older(self) -> None:
+        first = min(self._lines, default=0)
+        lines = await self._area.history(
+            self._view.actor, chat_key=self._chat_key, before=first, limit=_PAGE
+        )
+        self._older.set_visibility(len(lines) == _PAGE)
+        with self._column:
+            for place, line in enumerate(lines):
+                self._draw(line).move(target_index=place)
+
+    def _draw(self, line: MessageView) -> ui.element:
+        drawn, why = draw_message(self._view, line)
+        self._lines[line.seq] = line, drawn, why
+        if not line.decision.reason and line.author.value == "person":
+            self._undecided[line.seq] = None
+            while len(self._undecided) > _MOST_UNDECIDED:
+                self._undecided.pop(next(iter(self._undecided)))
+        return drawn
+
+    async def _follow(self) -> None:
+        while True:
+            async with self._area.follow(self._chat_key) as events:
+                async for event in events:
+                    match event:
+                        case Recorded(record):
+                            await self._update(record.seq)
+                        case Working(_, busy):
+                            self._on_working(busy)
+
+    async def _update(self, seq: int) -> None:
+        """Draw a message that is new or changed."""
+        found = await self._area.history(
+            self._view.actor, chat_key=self._chat_key, before=seq + 1, limit=1
+        )
+        if not found or found[0].seq != seq or seq < min(self._lines, default=0):
+            return
+        old = self._lines.get(seq)
+        newer = sum(each > seq for each in self._lines)
+        place = len(self._lines) - newer - (old is not None)
+        if not self._lines:
+            self._column.clear()
+        if old is not None:
+            old[1].delete()
+        with self._column:
+            drawn = self._draw(found[0])
+            if newer:
+                drawn.move(target_index=place)
+        ui.run_javascript(_TO_END.format(condition=_AT_END))
+
+    async def _look_for_decisions(self) -> None:
+        while True:
+            await anyio.sleep(_LOOK_S)
+            for seq in [*self._undecided]:
+                line = self._lines.get(seq)
+                if line is None:
+                    self._undecided.pop(seq, None)
+                    continue
+                decision = await self._area.decision(self._view.actor, seq=seq)
+                if decision.reason:
+                    self._undecided.pop(seq, None)
+                    draw_decision(self._view, decision, line[2])
+
+
+def draw_search(view: View, chat_key: ChatKey, history: ChatHistory) -> None:
+    """Draw the search in a chat. A click on a hit shows the history up to there."""
+    words = ui.input(view.say("chats.search")).props("outlined dense clearable")
+    words.classes("nc-wide")
+    found = ui.element("div").classes("nc-chat-found")
+
+    async def find(before: int = 0) -> None:
+        text = (words.value or "").strip()
+        if not before:
+            found.clear()
+        if not text:
+            await history.show(before=0)
+            return
+        page = await view.operator.chats.search(
+            view.actor, text=text, chat_key=chat_key, before=before
+        )
+        with found:
+            for line in page.messages:
+                with ui.element("div").classes("nc-row nc-small"):
+                    jump = ui.button(
+                        local_time(line.time),
+                        on_click=lambda line=line: history.show(before=line.seq + 1),
+                    )
+                    jump.props("flat dense no-caps")
+                    ui.label(f"{line.user_name}: {line.text[:200]}").classes("nc-grow")
+            if not page.messages and not page.before:
+                ui.label(view.say("chats.found_nothing")).classes("nc-soft")
+            if page.before:
+
+                async def read_on(button: list[ui.button]) -> None:
+                    button[0].delete()
+                    await find(page.before)
+
+                more: list[ui.button] = []
+                more.append(ui.button(view.say("frame.older"), on_click=lambda: read_on(more)))
+                more[0].props("flat dense no-caps")
+
+    words.on("keydown.enter", lambda _: find())
+    words.on("clear", lambda _: find())

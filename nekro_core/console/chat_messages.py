@@ -1,0 +1,115 @@
+"""Draws one message of a chat: its parts with their media, and why the bot answered or not."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from nekro_core.console.file_routes import medium_address
+from nekro_core.console.view import ROOT, View, link_to
+from nekro_core.console.widgets import badge, local_time
+from nekro_core.operator.chats import DecisionView, MediumView, MessageView
+from nekro_core.operator.media_response import SHOWN
+
+
+def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.element]:
+    """Draw a message. Returns its element, and the part of it that says why it was answered."""
+    kind = "" if message.author.value == "person" else f" nc-chat-line-{message.author.value}"
+    with ui.element("article").classes(f"nc-chat-line{kind}") as line:
+        if message.recalled:
+            line.classes("nc-chat-gone")
+        name = message.user_name or message.user_id
+        who = (
+            name if message.author.value == "person" else view.say(f"chats.{message.author.value}")
+        )
+        about = (who, message.role if message.role != "member" else "", local_time(message.time))
+        ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small")
+        with ui.element("div").classes("nc-chat-bubble"):
+            media = iter(message.media)
+            _draw_parts(view, message, message.segments, media)
+        with ui.element("div").classes("nc-row"):
+            if message.recalled:
+                badge(view.say("chats.recalled"), "warn")
+            if message.author.value == "bot" and message.state.value != "sent":
+                badge(message.state.value, "warn")
+        why = ui.element("div").classes("nc-chat-why")
+        draw_decision(view, message.decision, why)
+    return line, why
+
+
+def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
+    """Say why the bot answered a message, or why not."""
+    why.clear()
+    if not decision.reason:
+        return
+    with why, ui.element("div").classes("nc-row"):
+        sentence = view.say(f"chats.why_{decision.reason}", detail=decision.detail)
+        ui.label(sentence).classes("nc-lines")
+        if decision.turn_id:
+            ui.link(
+                view.say("chats.turn", turn=decision.turn_id),
+                target=link_to(f"{ROOT}/turns/{decision.turn_id}"),
+            )
+
+
+def _draw_parts(
+    view: View,
+    message: MessageView,
+    parts: Sequence[Mapping[str, Any]],
+    media: Iterator[MediumView],
+) -> None:
+    if any(each["type"] in {"notice", "unknown"} for each in parts):
+        ui.label(message.text).classes("nc-text")
+        return
+    text = ""
+    for part in parts:
+        match part["type"]:
+            case "text":
+                text += part["text"]
+                continue
+            case "mention":
+                text += f"@{part.get('name') or part['user_id']} "
+                continue
+        if text:
+            ui.label(text).classes("nc-text")
+            text = ""
+        match part["type"]:
+            case "reply":
+                ui.label(f"↩ {part.get('text') or part['message_id']}").classes("nc-soft nc-small")
+            case "forward":
+                for each in part["messages"]:
+                    ui.label(f"{each['sender_name']}:").classes("nc-soft nc-small")
+                    _draw_parts(view, message, each["segments"], media)
+            case kind:
+                medium = next(media, None)
+                if medium is not None:
+                    _draw_medium(view, message.seq, kind, medium)
+                if part.get("text"):
+                    ui.label(part["text"]).classes("nc-text nc-soft")
+    if text:
+        ui.label(text).classes("nc-text")
+
+
+def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
+    name = medium.name or view.say(f"chats.medium_{kind}")
+    if medium.problem:
+        told = view.say("chats.no_copy", name=name, why=medium.problem)
+        ui.label(told).classes("nc-soft nc-lines")
+        return
+    address = medium_address(seq, medium.number)
+    tag = {"image": "img", "voice": "audio", "video": "video"}.get(kind, "")
+    if medium.mime not in SHOWN or not medium.mime.startswith(f"{_MIME.get(tag, '-')}/"):
+        ui.link(f"{name} ({medium.size:,} B)", target=link_to(address)).classes("nc-lines")
+        return
+    shown = ui.element(tag).classes("nc-chat-picture" if tag == "img" else "nc-chat-medium")
+    shown.props["src"] = address
+    if tag == "img":
+        shown.props["alt"] = name
+        shown.props["loading"] = "lazy"
+    else:
+        shown.props["controls"] = True
+        shown.props["preload"] = "none"
+        shown.props["aria-label"] = name
+
+
+_MIME = {"img": "image", "audio": "audio", "video": "video"}

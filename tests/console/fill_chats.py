@@ -1,0 +1,58 @@
+"""Fills the bot of `serve` with chats: messages of people, a picture and a file."""
+
+import time
+
+from fastapi import FastAPI
+
+from nekro_core.app import App
+from nekro_core.chat import ChatKey, ChatMessage, File, Image, Segments, Sender, Text
+from tests.delivery.fakes import FakeAdapter
+
+GROUP = ChatKey.parse("fake-group_30003")
+EVIL = "<img src=x onerror=alert(1)>"
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+
+
+async def fill(app: App) -> None:
+    app.add_adapter(FakeAdapter(text_length=4_000))
+    await app.start()
+    media = app.operator.media
+    picture = await media.keep_bytes(GROUP, PNG, name="cat.png", expect="image")  # type: ignore[attr-defined]
+    page = await media.keep_bytes(GROUP, b"<script>alert(1)</script>", name="page.html")  # type: ignore[attr-defined]
+    for number, (who, segments) in enumerate(
+        (
+            (EVIL, (Text("Has anybody seen the cat?"),)),
+            ("Mei", (Text("Here it is"), Image(picture))),
+            ("Mei", (Text("and my homework"), File(page))),
+            ("Lin", (Text("Nekro, what is in the picture?"),)),
+        )
+    ):
+        await say(app, f"m{number}", who, segments)
+    await say(app, "p0", "Lin", (Text("hello"),), ChatKey.parse("fake-private_Lin"))
+
+
+def add_routes(site: FastAPI, app: App) -> None:
+    """Add an address with which a test lets a person say something."""
+
+    @site.post("/test/say")
+    async def heard(text: str) -> None:
+        await say(app, f"t{time.monotonic_ns()}", "Lin", (Text(text),))
+
+
+async def say(
+    app: App, message_id: str, who: str, segments: Segments, chat_key: ChatKey = GROUP
+) -> None:
+    """A person says something."""
+    await app.host.accept(
+        ChatMessage(
+            chat_key=chat_key,
+            message_id=message_id,
+            sender=Sender(who[:8], who),
+            segments=segments,
+            time=time.time(),
+            account="bot",
+        )
+    )

@@ -1,0 +1,153 @@
+"""An operator reads chats, sees why the bot answered, speaks for it and changes its behaviour."""
+
+import time
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from tests.console.fill_chats import EVIL
+from tests.console.process import running_console
+from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM, NARROW, WIDE, opened
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+async def address(
+    tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+) -> AsyncIterator[str]:
+    """The address of a running console."""
+    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        await chromium.close()
+
+
+async def hear(address: str, text: str) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        (await client.post(f"{address}/test/say", params={"text": text})).raise_for_status()
+
+
+async def the_group(browser: Browser, address: str, *, size: tuple[int, int] = WIDE) -> Page:
+    place = f"{address}/ui/console/chats/fake-group_30003"
+    return await opened(browser, place, size=size, theme="light")
+
+
+async def test_the_list_is_searched_and_leads_to_the_chat(browser: Browser, address: str) -> None:
+    shown = await opened(browser, f"{address}/ui/console/chats", size=WIDE, theme="light")
+    await expect(shown.locator(".nc-chats-row")).to_have_count(2)
+    await shown.get_by_label("Name, key or person").fill("private")
+    await expect(shown.locator(".nc-chats-row")).to_have_count(1)
+    await shown.locator(".nc-chats-row").click()
+    await shown.wait_for_url(f"{address}/ui/console/chats/fake-private_Lin")
+    await expect(shown.locator(".nc-chat-history").get_by_text("hello")).to_be_visible()
+    await shown.context.close()
+
+
+async def test_a_message_says_why_it_was_answered_and_html_is_only_text(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    shown.on("dialog", lambda _: pytest.fail("a person's text was executed"))
+    await expect(shown.get_by_text("Answered: it calls the bot “Nekro”.").first).to_be_visible()
+    await expect(shown.get_by_text("nothing in it calls the bot").first).to_be_visible()
+    await expect(shown.locator(".nc-chat-history").get_by_text(EVIL)).to_be_visible()
+    picture = shown.locator("img.nc-chat-picture")
+    await expect(picture).to_have_js_property("naturalWidth", 1)
+    source = await shown.get_by_role("link", name="page.html").evaluate("link => link.href")
+    answer = await shown.request.get(source)
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    await shown.context.close()
+
+
+async def test_a_new_message_is_on_the_open_pages_at_once(browser: Browser, address: str) -> None:
+    shown = await the_group(browser, address)
+    listed = await opened(browser, f"{address}/ui/console/chats", size=WIDE, theme="light")
+    began = time.monotonic()
+    await hear(address, "the newest words")
+    await expect(shown.locator(".nc-chat-history").get_by_text("the newest words")).to_be_visible()
+    assert time.monotonic() - began < 2.0, "300 ms on a machine that does nothing else"
+    await expect(listed.locator(".nc-chats-row").first).to_contain_text("the newest words")
+    await shown.context.close()
+    await listed.context.close()
+
+
+async def test_an_operator_speaks_as_the_bot(browser: Browser, address: str) -> None:
+    shown = await the_group(browser, address)
+    await shown.get_by_label("Say something as the bot").fill("I am <b>the operator</b>")
+    await shown.get_by_role("button", name="Send").click()
+    bubble = shown.locator(".nc-chat-line-bot").get_by_text("I am <b>the operator</b>")
+    await expect(bubble).to_be_visible()
+    await expect(shown.get_by_label("Say something as the bot")).to_have_value("")
+    await shown.context.close()
+
+
+async def test_the_later_writer_is_told_and_the_typed_text_stays(
+    browser: Browser, address: str
+) -> None:
+    first, second = await the_group(browser, address), await the_group(browser, address)
+    names = "Names that people call it by, with commas"
+    await second.get_by_label(names).fill("Rin")
+    await first.get_by_label(names).fill("Mei, Nekro")
+    await save(first, names)
+    await expect(first.get_by_text("Saved, and in force.")).to_be_visible()
+    await save(second, names)
+    await expect(second.get_by_text("was changed meanwhile")).to_be_visible()
+    await expect(second.get_by_label(names)).to_have_value("Rin")
+    await first.get_by_role("button", name="Undo").click()
+    await expect(first.get_by_text("Taken back.")).to_be_visible()
+    await first.context.close()
+    await second.context.close()
+
+
+async def save(shown: Page, label: str) -> None:
+    field = shown.locator(".nc-chat-field").filter(has=shown.get_by_label(label))
+    await field.get_by_role("button", name="Save").click()
+
+
+async def test_a_search_shows_the_messages_of_this_chat(browser: Browser, address: str) -> None:
+    shown = await the_group(browser, address)
+    await shown.get_by_label("Search in this chat (Enter)").fill("homework")
+    await shown.keyboard.press("Enter")
+    await expect(shown.locator(".nc-chat-found .nc-row")).to_have_count(1)
+    await shown.context.close()
+
+
+async def test_ctrl_k_finds_a_chat(browser: Browser, address: str) -> None:
+    shown = await opened(browser, f"{address}/ui/console/about", size=WIDE, theme="light")
+    await shown.keyboard.press("Control+k")
+    await shown.keyboard.type("30003")
+    await expect(shown.locator(".nc-palette-found a")).to_have_count(1)
+    await shown.keyboard.press("Enter")
+    await shown.wait_for_url(f"{address}/ui/console/chats/fake-group_30003")
+    await shown.context.close()
+
+
+async def test_a_telephone_shows_the_chat_without_overhang(browser: Browser, address: str) -> None:
+    shown = await the_group(browser, address, size=NARROW)
+    for tab in ("Members", "Timers", "Boxes", "Behaviour"):
+        await shown.get_by_role("tab", name=tab).click()
+        overhang = await shown.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert overhang <= 0, f"{overhang} pixels wider than the window at {tab}"
+    await shown.context.close()
+
+
+async def test_a_viewer_reads_and_cannot_act(browser: Browser, address: str) -> None:
+    context = await browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
+    await context.add_cookies([{"name": "role", "value": "viewer", "url": address}])
+    page = await context.new_page()
+    await page.goto(f"{address}/ui/console/chats/fake-group_30003")
+    await page.wait_for_selector(".nc-chat-bubble")
+    await expect(page.get_by_role("button", name="Send")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Save")).to_have_count(0)
+    await context.close()
