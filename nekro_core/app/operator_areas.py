@@ -85,7 +85,7 @@ async def open_operator(
                 sessions=runtime.sessions,
                 outbox=message_io.outbox,
             ),
-            statistics=Statistics(audit, message_io.store),
+            statistics=Statistics(audit, message_io.store, wall),
             turns=Turns(
                 audit,
                 message_io.store,

@@ -18,6 +18,7 @@ from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.console.fill_statistics import fill_statistics
 
 
 def visitor(request: Request) -> Actor:
@@ -28,6 +29,7 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
+    await fill_statistics(settings.database_url)
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
         site = FastAPI(openapi_url=None)
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))

@@ -4,12 +4,14 @@ from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages.about import about_page
 from nekro_core.console.pages.audit import audit_page
 from nekro_core.console.pages.home import home_page
+from nekro_core.console.pages.statistics import statistics_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
 
 PAGES = (
     ConsolePage(name="", group="overview", icon="home", draw=home_page),
+    ConsolePage(name="statistics", group="overview", icon="bar_chart", draw=statistics_page),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(
