@@ -16,7 +16,7 @@ from nekro_core.store import Dimension, LatencyMeasure, LatencyRow, Period, Stat
 _DAY_S = 86_400.0
 _SPANS = MappingProxyType({"1": 1, "7": 7, "30": 30, "365": 365})
 _PERIODS = MappingProxyType(
-    {"1": Period.HOUR, "7": Period.HOUR, "30": Period.DAY, "365": Period.MONTH}
+    {"1": Period.HOUR, "7": Period.DAY, "30": Period.DAY, "365": Period.MONTH}
 )
 """How finely a span is drawn unless the person chooses."""
 _MOST_HOURS = 31 * _DAY_S
@@ -62,7 +62,7 @@ class _StatisticsPage:
         self._view = view
         self._area, self._actor = view.operator.statistics, view.actor
         self._days = "7"
-        self._period = Period.HOUR
+        self._period = _PERIODS[self._days]
         self._dimension, self._name, self._label = Dimension.ALL, "", ""
         self._ranked = Dimension.CHAT
         self._order = _ORDERS[self._ranked]
