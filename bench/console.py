@@ -6,7 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from bench.figure import Figure
+from bench.console_pages import page_figures
+from bench.figure import Figure, table
 from bench.large_database import Size, fill_database
 from nekro_core.chat import ChatKey
 from nekro_core.store import Dimension, LatencyMeasure, Period, Store
@@ -22,18 +23,26 @@ Question = Callable[[Store], Awaitable[object]]
 
 
 async def figures() -> list[Figure]:
-    """The p50 and p95 of each query that a page of the console makes, and how long a query takes
-    that reads nothing."""
+    """The p50 and p95 of each query that a page of the console makes, how long a query takes that
+    reads nothing, and the figures of `bench.console_pages`."""
+    return await figures_of(Size())
+
+
+async def figures_of(size: Size) -> list[Figure]:
+    """The figures with a database of this size."""
     folder = Path(tempfile.mkdtemp(prefix="nekro-bench-"))
     try:
-        path = folder / "large.sqlite3"
-        print(f"filled in {await fill_database(path, Size()):.0f} s")
+        path = folder / "data" / "nekro.sqlite3"
+        path.parent.mkdir()
+        print(f"filled in {await fill_database(path, size):.0f} s", flush=True)
         async with Store.open(f"sqlite://{path}") as store:
             begun = time.perf_counter()
             while await store.statistics_counter.count_slice(times=_SLICE):
                 pass
-            print(f"statistics filled in {time.perf_counter() - begun:.0f} s")
-            return await list_figures(store)
+            print(f"statistics filled in {time.perf_counter() - begun:.0f} s", flush=True)
+            found = await list_figures(store)
+        print(f"\n{table(found)}\n", flush=True)
+        return [*found, *await page_figures(folder)]
     finally:
         shutil.rmtree(folder)
 

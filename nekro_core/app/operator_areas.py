@@ -91,7 +91,7 @@ async def open_operator(
                 activity=message_io.activity,
                 media=message_io.media,
             ),
-            statistics=Statistics(audit, message_io.store),
+            statistics=Statistics(audit, message_io.store, wall),
             turns=Turns(
                 audit,
                 message_io.store,

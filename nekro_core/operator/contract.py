@@ -73,6 +73,16 @@ class OutboxActions(Protocol):
             The messages, newest first.
         """
 
+    async def count(self, states: Collection[DeliveryState] = OPEN_STATES) -> int:
+        """Count outgoing messages, at most 1,000.
+
+        Args:
+            states: The states to count.
+
+        Returns:
+            How many messages there are.
+        """
+
     async def resend(self, delivery_id: str) -> DeliveryRow:
         """Send a message again that is ``unknown``, ``rejected`` or ``dropped``. People may see an
         ``unknown`` message twice.

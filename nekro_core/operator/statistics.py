@@ -1,7 +1,7 @@
 """Shows what the bot did and what it cost: by hour, day and month, and by chat, person, model,
 plugin and tool."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Annotated
@@ -24,6 +24,7 @@ from nekro_core.store import (
     Store,
 )
 from nekro_core.system.csv_text import csv_of
+from nekro_core.timers.schedule import zone_of
 
 Time = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 _SUMS = (
@@ -55,19 +56,55 @@ class RankedView:
     sums: StatisticsRow
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodayView:
+    """What the bot did today.
+
+    Attributes:
+        since: When the day began in the time zone of the bot's machine, in seconds since 1970.
+        sums: The sums of the day.
+        first_words: The latencies until the first words of the day's answers.
+        ever: The sums of all time.
+    """
+
+    since: float
+    sums: StatisticsRow
+    first_words: LatencySummary
+    ever: StatisticsRow
+
+
 class Statistics(Area):
     """What the bot did and what it cost.
 
     Args:
         audit: The audit log.
         store: The store.
+        wall: Returns the current time, in seconds since 1970.
     """
 
     name = "statistics"
 
-    def __init__(self, audit: AuditLog, store: Store) -> None:
+    def __init__(self, audit: AuditLog, store: Store, wall: Callable[[], float]) -> None:
         super().__init__(audit)
         self._store = store
+        self._wall = wall
+
+    @query(role=AccessRole.VIEWER)
+    async def today(self, actor: Actor) -> TodayView:  # noqa: ARG002
+        """Sum up the present day of the bot's machine."""
+        now = self._wall()
+        begin = datetime.fromtimestamp(now, _zone("local")).replace(
+            hour=0, minute=0, second=0, microsecond=0
+        )
+        since, statistics = begin.timestamp(), self._store.statistics
+        return TodayView(
+            since=since,
+            sums=await statistics.totals(since=since, until=now),
+            first_words=await statistics.latency(
+                LatencyMeasure.FIRST_WORDS, since=since, until=now
+            ),
+            ever=await statistics.totals(since=0.0, until=now),
+        )
 
     @query(role=AccessRole.VIEWER)
     async def totals(
@@ -111,7 +148,8 @@ class Statistics(Area):
             until: Seconds since 1970.
             dimension: Of what; ``all`` for the whole bot.
             name: Of which chat, person, model, plugin or tool.
-            timezone: The time zone whose days are meant, for example Asia/Shanghai.
+            timezone: The time zone whose days are meant, for example Asia/Shanghai; ``local`` for
+                that of the bot's machine.
         """
         return await self._series(period, since, until, dimension, name, timezone)
 
@@ -213,7 +251,8 @@ class Statistics(Area):
             until: Seconds since 1970.
             dimension: Of what; ``all`` for the whole bot.
             name: Of which chat, person, model, plugin or tool.
-            timezone: The time zone whose days are meant, for example Asia/Shanghai.
+            timezone: The time zone whose days are meant, for example Asia/Shanghai; ``local`` for
+                that of the bot's machine.
         """
         rows = await self._series(period, since, until, dimension, name, timezone)
         # The periods of months are those of UTC.
@@ -341,6 +380,8 @@ class Statistics(Area):
 def _zone(timezone: str) -> tzinfo:
     if timezone in ("", "UTC"):
         return UTC
+    if timezone == "local":
+        return zone_of("")
     try:
         return ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -82,6 +82,12 @@ class Undelivered(Area):
         rows = await self._outbox.listed(states, chat_key=chat_key, before=before, limit=limit)
         return [_view(row) for row in rows]
 
+    @query(role=AccessRole.VIEWER)
+    async def count(self, actor: Actor) -> int:  # noqa: ARG002
+        """Count the messages that wait, are being sent, were refused, or whose outcome is unknown;
+        at most 1,000."""
+        return await self._outbox.count()
+
     @action(role=AccessRole.OPERATOR)
     async def resend(self, actor: Actor, *, delivery_id: DeliveryId) -> Change[DeliveryView]:  # noqa: ARG002
         """Send a message again that was refused or dropped, or whose outcome is unknown. People may

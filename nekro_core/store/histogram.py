@@ -40,16 +40,19 @@ def summary_of(buckets: Mapping[int, int]) -> LatencySummary:
     number = sum(buckets.values())
     if not number:
         return LatencySummary()
-    return LatencySummary(
-        number=number, p50=_percentile(buckets, 0.5), p95=_percentile(buckets, 0.95)
-    )
+    return LatencySummary(number=number, p50=_percentile(buckets, 50), p95=_percentile(buckets, 95))
 
 
-def _percentile(buckets: Mapping[int, int], share: float) -> float:
-    wanted = math.ceil(sum(buckets.values()) * share)
+def seconds_of(bucket: int) -> float:
+    """Return the latency for which a bucket stands."""
+    return _SHORTEST_S * float(_GROWTH**bucket)
+
+
+def _percentile(buckets: Mapping[int, int], percent: int) -> float:
+    wanted = sum(buckets.values()) * percent
     passed = 0
     for bucket in sorted(buckets):
         passed += buckets[bucket]
-        if passed >= wanted:
+        if passed * 100 >= wanted:
             break
-    return _SHORTEST_S * _GROWTH**bucket
+    return seconds_of(bucket)

@@ -6,14 +6,13 @@ answered as fast as a day. A question about a span is answered from the largest 
 into it. Without a time zone, days and months are those of UTC.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 
 from nekro_core.store.database import Database, Row, Value
-from nekro_core.store.histogram import LatencySummary, summary_of
+from nekro_core.store.histogram import LatencySummary, seconds_of, summary_of
 from nekro_core.store.statistic_rows import (
     DAY_S,
     HOUR_S,
@@ -30,6 +29,8 @@ _MOST = 1_000
 _LONG_S = 62 * DAY_S
 """A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
 _CANDIDATES = 80
+_FEW_BATCHES = 4
+"""How many times as many names are read at first, which is enough almost always."""
 _MOST_BATCHES = 50
 """How many times as many names are tried at most. If the use of all time says little about the use
 in the span, the end of the ranking may be inexact."""
@@ -193,13 +194,29 @@ class StatisticsRepository:
         """Rank a long span without reading all its rows. What something used of all time is at
         least what it used in the span. So those that used most of all time are read first, until no
         other one can be among the first."""
+        found, exact = await self._most_used(dimension, since, until, order, limit, _FEW_BATCHES)
+        if not exact:
+            found, _ = await self._most_used(dimension, since, until, order, limit, _MOST_BATCHES)
+        return found
+
+    async def _most_used(
+        self,
+        dimension: Dimension,
+        since: float,
+        until: float,
+        order: str,
+        limit: int,
+        batches: int,
+    ) -> tuple[list[StatisticsRow], bool]:
+        """Rank those that used most of all time. Returns also whether nobody is missing."""
         measure = _TOKENS if order == "tokens" else order
+        most = _CANDIDATES * batches
         rows = await self._database.read(
             f"SELECT name, {measure} AS ranked FROM statistics WHERE period = ? AND dimension = ? "
             f"AND {measure} > 0 ORDER BY 2 DESC LIMIT ?",
             Period.EVER.value,
             dimension.value,
-            _CANDIDATES * _MOST_BATCHES,
+            most,
         )
         found: list[StatisticsRow] = []
         for at in range(0, len(rows), _CANDIDATES):
@@ -207,10 +224,12 @@ class StatisticsRepository:
             found += await self._sums(dimension, since, until, names)
             found.sort(key=lambda row: (-getattr(row, order), row.name))
             del found[limit:]
-            further = rows[at + _CANDIDATES]["ranked"] if at + _CANDIDATES < len(rows) else 0
-            if len(found) == limit and getattr(found[-1], order) >= further:
+            further = rows[at + _CANDIDATES]["ranked"] if at + _CANDIDATES < len(rows) else None
+            if further is None:
                 break
-        return found
+            if len(found) == limit and getattr(found[-1], order) >= further:
+                return found, True
+        return found, len(rows) < most
 
     async def _sums(
         self, dimension: Dimension, since: float, until: float, names: list[str]
@@ -262,9 +281,14 @@ class StatisticsRepository:
         name: str = "",
     ) -> list[LatencyRow]:
         """Get the latencies of each hour, day or month of UTC, oldest first."""
+        passed = "MIN(CASE WHEN passed * 100 >= total * {} THEN bucket END)"
         rows = await self._database.read(
-            "SELECT start, bucket, number FROM latencies WHERE period = ? AND dimension = ? "
-            "AND name = ? AND measure = ? AND start >= ? AND start < ?",
+            f"SELECT start, MAX(total) AS total, {passed.format(50)} AS p50, "
+            f"{passed.format(95)} AS p95 FROM (SELECT start, bucket, "
+            "SUM(number) OVER (PARTITION BY start ORDER BY bucket) AS passed, "
+            "SUM(number) OVER (PARTITION BY start) AS total "
+            "FROM latencies WHERE period = ? AND dimension = ? AND name = ? AND measure = ? "
+            "AND start >= ? AND start < ?) AS cumulated GROUP BY start ORDER BY start",
             period.value,
             dimension.value,
             name,
@@ -272,11 +296,16 @@ class StatisticsRepository:
             period_start(period, since),
             int(until),
         )
-        found: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        for row in rows:
-            found[row["start"]][row["bucket"]] = row["number"]
         return [
-            LatencyRow(start=start, latency=summary_of(found[start])) for start in sorted(found)
+            LatencyRow(
+                start=row["start"],
+                latency=LatencySummary(
+                    number=int(row["total"]),
+                    p50=seconds_of(row["p50"]),
+                    p95=seconds_of(row["p95"]),
+                ),
+            )
+            for row in rows
         ]
 
     def _finest(self, since: float, dimension: Dimension) -> Period:

@@ -23,6 +23,7 @@ from tests.console import fill_chats
 from tests.console.fill_models import fill_models
 from tests.console.fill_platforms import CONFIGURATION, fill_platforms
 from tests.console.fill_plugins import add_chat, write_plugins
+from tests.console.fill_statistics import fill_statistics
 
 
 def visitor(request: Request) -> Actor:
@@ -33,6 +34,7 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
+    await fill_statistics(settings.database_url)
     write_plugins(folder)
     configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()

@@ -176,6 +176,8 @@ async def test_latencies_are_within_ten_percent(store: Store, clock: Clock) -> N
     assert of_model.p95 == pytest.approx(1.5, rel=0.1)
     (hour,) = await store.statistics.latency_series(LatencyMeasure.CALL, Period.HOUR, **span)
     assert (hour.start, hour.latency.number) == (NOW - 1_800, 20)
+    day, *_ = await store.statistics.latency_series(LatencyMeasure.TURN, Period.DAY, **span)
+    assert day.latency == whole
     nothing = await store.statistics.latency(LatencyMeasure.CALL, since=0, until=DAY)
     assert nothing == LatencySummary()
 

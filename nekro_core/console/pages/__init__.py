@@ -14,6 +14,7 @@ from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
 from nekro_core.console.pages.requests import requests_page
+from nekro_core.console.pages.statistics import statistics_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
@@ -22,6 +23,7 @@ PAGES = (
     ConsolePage(name="", group="overview", icon="home", draw=home_page),
     ConsolePage(name="chats", group="chats", icon="forum", draw=chats_page),
     ConsolePage(name="chats", group="", icon="forum", draw=chat_page, path="/{chat_key:path}"),
+    ConsolePage(name="statistics", group="overview", icon="bar_chart", draw=statistics_page),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),

@@ -1,16 +1,200 @@
-"""Draws the first page: what is wrong, and how to repair it."""
+"""Draws the first page: what the bot does today, what is wrong and how to repair it, and the first
+steps of a new bot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nicegui import ui
 
-from nekro_core.console.view import View
+from nekro_core.console.pages.statistics import draw_tile
+from nekro_core.console.view import ROOT, View
 from nekro_core.console.widgets import badge, heading, local_time, start_job
+from nekro_core.delivery.platforms.contract import AccountState
+from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
+from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
+from nekro_core.operator.models import ModelView
+from nekro_core.operator.platforms import AccountView
+from nekro_core.operator.plugin_views import PluginsView
 from nekro_core.operator.roles import AccessRole
+from nekro_core.operator.statistics import TodayView
+
+_READ_AGAIN_S = 5.0
+_OFF = frozenset({AccountState.OFFLINE, AccountState.FAILED})
+_WEB = "web"
+"""The platform of the chat page, which is always there."""
+_MANY = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BotState:
+    """What the page shows."""
+
+    today: TodayView
+    undelivered: int
+    platforms: Sequence[PlatformStatus]
+    accounts: Sequence[AccountView]
+    models: Sequence[ModelView]
+    plugins: PluginsView
+    has_password: bool
 
 
 async def home_page(view: View) -> None:
     """Draw the page."""
+    shown = await _read(view)
+
+    @ui.refreshable
+    def live() -> None:
+        _draw_today(view, shown)
+        _draw_wrong(view, shown)
+        _draw_steps(view, shown)
+        _draw_running(view, shown)
+
+    async def look() -> None:
+        nonlocal shown
+        now = await _read(view)
+        if now != shown:  # drawing the same again would take the keyboard's focus away
+            shown = now
+            live.refresh()
+
+    live()
     await _draw_health(view)
+    ui.timer(_READ_AGAIN_S, look, immediate=False)
+
+
+async def _read(view: View) -> _BotState:
+    actor, operator = view.actor, view.operator
+    try:
+        has_password = (await operator.people.myself(actor)).has_password
+    except NoSuchItem:  # the link of the first start belongs to no person
+        has_password = False
+    return _BotState(
+        today=await operator.statistics.today(actor),
+        undelivered=await operator.undelivered.count(actor),
+        platforms=await operator.platforms.listed(actor),
+        accounts=await operator.platforms.accounts(actor),
+        models=await operator.models.all(actor),
+        plugins=await operator.plugins.every(actor),
+        has_password=has_password,
+    )
+
+
+def _draw_today(view: View, state: _BotState) -> None:
+    sums, first = state.today.sums, state.today.first_words
+    heading(view.say("home.today"))
+    with ui.element("div").classes("nc-tiles"):
+        for key, value in (
+            ("messages", f"{sums.messages:,}"),
+            ("sent", f"{sums.sent:,}"),
+            ("turns", f"{sums.turns:,}"),
+            ("cost", f"{sums.cost:,.2f}"),
+            ("first_words", f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "–"),
+            ("not_delivered", _many(state.undelivered)),
+        ):
+            draw_tile(view.say(f"home.{key}"), value)
+
+
+def _many(number: int) -> str:
+    return f"{number:,}" if number < _MANY else f"{_MANY:,}+"
+
+
+def _draw_wrong(view: View, state: _BotState) -> None:
+    heading(view.say("home.wrong"))
+    with ui.element("div").classes("nc-list") as found:
+        if state.undelivered:
+            _draw_problem(
+                view,
+                view.say("home.undelivered", count=_many(state.undelivered)),
+                view.say("home.undelivered_hint"),
+                "undelivered",
+            )
+        for platform in state.platforms:
+            if platform.state is PlatformState.FAILED:
+                said = view.say("home.platform_failed", name=platform.title)
+                _draw_problem(view, said, platform.problem, "platforms")
+        for account in state.accounts:
+            status = account.status
+            if status.state in _OFF:
+                name = status.account or status.key
+                said = view.say("home.account_off", name=name, platform=account.platform)
+                hint = status.last_error or view.say("home.account_hint")
+                _draw_problem(view, said, hint, "platforms")
+        for plugin in state.plugins.plugins:
+            if plugin.state == "broken":
+                said = view.say("home.plugin_broken", name=plugin.name or plugin.item)
+                hint = "\n".join(str(each) for each in plugin.problems)
+                _draw_problem(view, said, hint, "plugins")
+        if not found.default_slot.children:
+            ui.label(view.say("home.nothing_wrong")).classes("nc-good")
+
+
+def _draw_problem(view: View, said: str, hint: str, page: str) -> None:
+    with ui.element("article").classes("nc-card"), ui.element("div").classes("nc-row"):
+        ui.icon("error_outline").classes("nc-bad")
+        with ui.element("div").classes("nc-grow"):
+            ui.label(said)
+            ui.label(hint).classes("nc-soft nc-small nc-lines")
+        _draw_open(view, f"{ROOT}/{page}", said)
+
+
+def _draw_open(view: View, address: str, about: str) -> None:
+    link = ui.link(view.say("home.open"), address)
+    link.props["aria-label"] = f"{view.say('home.open')}: {about}"
+
+
+def _draw_steps(view: View, state: _BotState) -> None:
+    steps = (
+        ("talk", "/ui/", state.today.ever.messages > 0),
+        ("model", f"{ROOT}/models", any(not each.embedded for each in state.models)),
+        ("platform", f"{ROOT}/platforms", _has_platform(state)),
+        ("people", f"{ROOT}/people", state.has_password),
+    )
+    if all(done for _, _, done in steps):
+        return
+    heading(view.say("home.steps"))
+    with ui.element("ol").classes("nc-list nc-home-steps"):
+        for name, address, done in steps:
+            title = view.say(f"home.step_{name}")
+            with ui.element("li").classes("nc-card"), ui.element("div").classes("nc-row"):
+                ui.icon("check_circle" if done else "radio_button_unchecked").classes(
+                    "nc-good" if done else "nc-soft"
+                )
+                with ui.element("div").classes("nc-grow"):
+                    ui.label(title)
+                    if not done:
+                        hint = view.say(f"home.step_{name}_hint")
+                        ui.label(hint).classes("nc-soft nc-small")
+                badge(view.say("home.step_done" if done else "home.step_open"), "good" * done)
+                _draw_open(view, address, title)
+
+
+def _has_platform(state: _BotState) -> bool:
+    return any(
+        each.platform != _WEB and each.status.state is AccountState.ONLINE
+        for each in state.accounts
+    )
+
+
+def _draw_running(view: View, state: _BotState) -> None:
+    heading(view.say("home.running"))
+    default = next((each for each in state.models if each.group == "default"), None)
+    if default is None:
+        model = view.say("home.none")
+    elif default.embedded:
+        model = view.say("home.embedded")
+    else:
+        model = str(default.fields.get("model", ""))
+    on = [each.title for each in state.platforms if each.state is PlatformState.RUNNING]
+    loaded = sum(each.state == "loaded" for each in state.plugins.plugins)
+    with ui.element("div").classes("nc-tiles"):
+        for key, value in (
+            ("model", model),
+            ("platforms", ", ".join(on) or view.say("home.none")),
+            ("loaded", view.say("home.loaded_count", count=loaded)),
+        ):
+            with ui.element("div").classes("nc-card"):
+                ui.label(view.say(f"home.{key}")).classes("nc-soft nc-small")
+                ui.label(value).classes("nc-tile-text")
 
 
 async def _draw_health(view: View) -> None:

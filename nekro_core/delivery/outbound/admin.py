@@ -47,6 +47,10 @@ class OutboxAdmin:
             *states, chat_key=chat_key, before=before, limit=limit
         )
 
+    async def count(self, states: Collection[DeliveryState] = OPEN_STATES) -> int:
+        """Count the messages in these states, at most 1,000."""
+        return await self._store.deliveries.count(*states)
+
     async def resend(self, delivery_id: str) -> DeliveryRow:
         """Send an ``unknown``, ``rejected`` or ``dropped`` message again. People may see an
         ``unknown`` message twice; the operator accepts that. The message is queued after the

@@ -1,0 +1,77 @@
+"""An operator reads the statistics: charts, the tables behind them, one model, a CSV file."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, async_playwright, expect
+
+from tests.console.fill_statistics import NAUGHTY
+from tests.console.process import running_console
+from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM, WIDE, opened
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+STATISTICS = "/ui/console/statistics"
+
+
+@pytest.fixture(scope="module")
+async def address(
+    tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
+) -> AsyncIterator[str]:
+    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        await chromium.close()
+
+
+async def test_charts_have_tables_and_a_model_named_like_html_is_text(
+    browser: Browser, address: str
+) -> None:
+    shown = await opened(browser, address + STATISTICS, size=WIDE, theme="light")
+    alerts: list[str] = []
+    shown.on("dialog", lambda dialog: alerts.append(dialog.message))
+    await expect(shown.locator(".nc-chart svg")).to_have_count(5)
+    await shown.locator(".nc-chart").first.hover()
+    await expect(shown.locator(".nc-chart").first).to_contain_text("Messages of people")
+    await shown.get_by_label("Table: Messages and turns").first.click()
+    await expect(shown.locator(".nc-chart-card table tbody tr").first).to_be_visible()
+    await shown.locator(".nc-statistics-dimensions").get_by_text("Models").click()
+    await shown.get_by_role("button", name=NAUGHTY).click()
+    await expect(shown.get_by_text(f"Only the model {NAUGHTY}")).to_be_visible()
+    await shown.get_by_role("button", name="Show the whole bot").click()
+    await expect(shown.get_by_text(f"Only the model {NAUGHTY}")).to_have_count(0)
+    assert alerts == []
+    await shown.context.close()
+
+
+async def test_the_csv_file_has_the_rows_of_the_chart(
+    browser: Browser, address: str, tmp_path: Path
+) -> None:
+    shown = await opened(browser, address + STATISTICS, size=WIDE, theme="dark")
+    async with shown.expect_download() as saved:
+        await shown.get_by_role("button", name="CSV: Tokens").click()
+    file = tmp_path / "tokens.csv"
+    await (await saved.value).save_as(file)
+    first, *rows = file.read_text("utf-8").splitlines()
+    assert first.startswith("start,messages,sent,turns,errors,requests,prompt_tokens")
+    assert rows
+    await shown.context.close()
+
+
+async def test_the_first_page_shows_today_and_the_first_steps(
+    browser: Browser, address: str
+) -> None:
+    shown = await opened(browser, address + "/ui/console", size=WIDE, theme="light")
+    await expect(shown.get_by_text("Messages of people")).to_be_visible()
+    steps = shown.locator(".nc-home-steps li")
+    await expect(steps).to_have_count(4)
+    await expect(steps.filter(has_text="Say who may do what")).to_contain_text("open")
+    await steps.filter(has_text="Choose a model").get_by_role("link").click()
+    await shown.wait_for_url("**/ui/console/models")
+    await shown.context.close()
