@@ -208,12 +208,13 @@ def _hardened_response(response: Response) -> Response:
 
 def _hardened(scope: Scope, send: Send) -> Send:
     """Add the security headers to answers of the web site's own paths."""
-    if scope["type"] != "http" or not _is_ours(routed_path(scope)):
+    path = routed_path(scope)  # read now, since the router changes the scope
+    if scope["type"] != "http" or not _is_ours(path):
         return send
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            _harden(MutableHeaders(scope=message), framed=_within(routed_path(scope), PLUGINS))
+            _harden(MutableHeaders(scope=message), framed=_within(path, PLUGINS))
         await send(message)
 
     return sending
