@@ -6,8 +6,6 @@ from pydantic import SecretStr
 
 from nekro_core.app import App
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
-from nekro_core.llm.groups import ModelGroupSettings
-from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.tools.mcp_client import McpServerEntry
 from tests.tools.mcp_client.world import peer
@@ -19,19 +17,16 @@ OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
 
 async def fill_models(app: App) -> None:
     """Add the models, and what the pages beside them show."""
-    groups = {
-        "fast": ModelGroupSettings(
-            base_url="https://api.openai.com/v1",
-            model="gpt-4o-mini",
-            api_key=SecretStr("sk-nobody-may-see-this"),
-            vision=True,
-            context_tokens=128_000,
-        ),
-        "odd": ModelGroupSettings(
-            base_url="http://127.0.0.1:9/v1", model=EVIL, prompt_price=2, completion_price=8
-        ),
-    }
-    await app.runtime.models.replace(LLMSettings(), groups)
+    models = app.operations.models
+    fast = {"base_url": "https://api.openai.com/v1", "model": "gpt-4o-mini", "vision": True}
+    await models.put(
+        OTTO,
+        group="fast",
+        fields={**fast, "context_tokens": 128_000},
+        api_key=SecretStr("sk-nobody-may-see-this"),
+    )
+    odd = {"base_url": "http://127.0.0.1:9/v1", "model": EVIL}
+    await models.put(OTTO, group="odd", fields={**odd, "prompt_price": 2, "completion_price": 8})
     await app.host.accept(
         ChatMessage(
             chat_key=ChatKey.parse(CHAT),
