@@ -10,7 +10,7 @@ from typing import Self, assert_never
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.agent.commands.services import CommandServices
+from nekro_core.agent.commands.services import ChatPolicyWriter, CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
@@ -56,6 +56,7 @@ class AgentRuntime:
         services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
+        policy_writer: Writes the overrides that chat commands change.
         erasure: Erases people.
         models: The models, which can be replaced.
         personas: The library of personas.
@@ -65,6 +66,7 @@ class AgentRuntime:
     services: SessionServices
     sessions: Sessions
     admission: Admission
+    policy_writer: ChatPolicyWriter
     erasure: PersonErasure
     models: ModelRegistry
     personas: PersonaLibrary
@@ -169,6 +171,7 @@ class AgentRuntime:
                     announcements=message_io.announcements,
                 ),
             )
+            policy_writer = ChatPolicyWriter(policy_file)
             commands = CommandServices(
                 router=router,
                 catalogue=catalogue,
@@ -176,6 +179,7 @@ class AgentRuntime:
                 outbox=message_io.outbox.admin,
                 plugins=extensions.plugins,
                 policies=policies,
+                policy_writer=policy_writer,
                 settings=settings.nekro_agent,
                 clock=clock,
                 wall=wall,
@@ -192,6 +196,7 @@ class AgentRuntime:
                 services=services,
                 sessions=sessions,
                 admission=admission,
+                policy_writer=policy_writer,
                 erasure=erasure,
                 models=models,
                 personas=personas,

@@ -42,6 +42,7 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
@@ -229,6 +230,7 @@ class App:
             running.listen(follow_settings)
             tasks = await stack.enter_async_context(background_tasks())
             tasks.start_soon(running.watch, name="a look at settings.toml")
+            runtime.policy_writer.use(ChatCommandActions(operations.chats).set_policy)
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, runtime, site),

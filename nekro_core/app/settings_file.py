@@ -117,7 +117,9 @@ def without_value(text: str, path: Path, comment: str = "") -> str:
         return without_value("".join(lines), path)
     del table[path[-1]]
     for outer, name in zip(reversed(around), reversed(path[:-1]), strict=True):
-        if outer[name].as_string().strip(" \t\r\n{}"):
+        inner = outer[name]
+        written_at_once = isinstance(inner, tomlkit.items.Table | tomlkit.items.InlineTable)
+        if not written_at_once or inner.as_string().strip(" \t\r\n{}"):
             break
         del outer[name]
     return tomlkit.dumps(document)

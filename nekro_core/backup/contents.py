@@ -75,6 +75,7 @@ CONTENTS = (
     Content("plugins.list.json", Part.LEFT_OUT, "written again at each start"),
     Content("mcp_state.json", Part.LEFT_OUT, "written again at each start"),
     Content("plugin_packages", Part.LEFT_OUT, "installed again when the plugins are loaded"),
+    Content("plugin_uploads", Part.LEFT_OUT, "uploaded files of plugins, installed or not wanted"),
     Content("models", Part.LEFT_OUT, "downloaded again"),
     Content("copies", Part.LEFT_OUT, "old databases from before upgrades"),
     Content("backups", Part.LEFT_OUT, "backups"),

@@ -78,6 +78,7 @@ class View:
         done: str,
         *,
         refresh: Callable[[], Any] | None = None,
+        refused: Callable[[NekroError], None] | None = None,
     ) -> Result | None:
         """Carry an action out, and tell the person how it went.
 
@@ -86,6 +87,7 @@ class View:
             done: The text for success. If the change can be taken back, the message has a button
                 for it.
             refresh: Called after the action, and after the change was taken back.
+            refused: Shows the error, in place of a message at the edge of the page.
 
         Returns:
             What the action returned; None if it failed.
@@ -98,7 +100,7 @@ class View:
                 return None
             outcome = await action
         except NekroError as error:
-            self.show_error(error)
+            (refused or self.show_error)(error)
             return None
         except Exception as error:  # noqa: BLE001 - a fault of ours; the page must stay usable
             logger.exception("an action of the console failed")

@@ -9,7 +9,7 @@ from nicegui import ui
 from nekro_core.console.view import View
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import OperatorError
-from nekro_core.operator.jobs import JobState
+from nekro_core.operator.jobs import JobState, RunningJob
 
 Item = TypeVar("Item")
 
@@ -127,21 +127,24 @@ def start_job(
     *,
     done: str,
     on_end: Callable[[], Any] | None = None,
-) -> None:
+) -> RunningJob | None:
     """Start a long action, and show its progress with a button that cancels it.
 
     Args:
         view: The opened page. The progress is drawn where this function is called.
         operation: The action.
         parameters: Its parameters by name.
-        done: The text for success.
+        done: The text for success; nothing is shown if it is empty.
         on_end: Called when the action has ended, however it ended.
+
+    Returns:
+        The job, for ``on_end``; None if it was refused.
     """
     try:
         job = view.operator.jobs.start(operation, view.actor, parameters)
     except OperatorError as error:
         view.show_error(error)
-        return
+        return None
     with ui.element("div").classes("nc-card nc-row nc-job") as card:
         card.props('role="status"')
         ui.spinner(size="22px")
@@ -159,7 +162,8 @@ def start_job(
         timer.deactivate()
         card.delete()
         if job.state is JobState.DONE and job.outcome is not None:
-            view.tell(done, undo=job.outcome.entry_id if job.outcome.undoable else 0)
+            if done:
+                view.tell(done, undo=job.outcome.entry_id if job.outcome.undoable else 0)
         elif job.state is JobState.CANCELLED:
             view.tell(view.say("jobs.cancelled"))
         else:
@@ -168,3 +172,4 @@ def start_job(
             await result
 
     timer = ui.timer(_LOOK_S, look)
+    return job

@@ -52,9 +52,20 @@ class BroadcastArea(Area):
         self._announcements = announcements
 
     @query(role=AccessRole.VIEWER)
-    async def listed(self, actor: Actor) -> list[AnnouncementSummary]:  # noqa: ARG002
-        """List the messages to several chats, newest first, with their progress."""
-        return self._announcements.listed()
+    async def listed(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        before: Annotated[str, Field(max_length=64)] = "",
+        limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    ) -> list[AnnouncementSummary]:
+        """List the messages to several chats, newest first, with their progress.
+
+        Args:
+            before: The id of a message: list only older ones.
+            limit: The largest number of messages.
+        """
+        return self._announcements.listed(before=before, limit=limit)
 
     @query(role=AccessRole.VIEWER)
     async def one(

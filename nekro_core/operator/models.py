@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field, JsonValue, SecretStr, ValidationError
 
@@ -13,7 +13,7 @@ from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem
+from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.operator.settings import SettingsBook, written
 
@@ -34,6 +34,14 @@ class ModelsInForce(Protocol):
     @property
     def groups(self) -> Mapping[str, ModelGroupSettings]:
         """The settings of the model groups by name."""
+
+
+@runtime_checkable
+class ProbeProgress(Progress, Protocol):
+    """A progress that also gets the verdict of each step of a test, as soon as it is there."""
+
+    def found(self, result: ProbeResult) -> None:
+        """Take the result of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +142,8 @@ class Models(Area):
 
         def tell(result: ProbeResult) -> None:
             progress.report(result.text, done=steps.index(result.step) + 1, total=len(steps))
+            if isinstance(progress, ProbeProgress):
+                progress.found(result)
 
         report = await probe_endpoint(settings, tell=tell)
         subject = f"{settings.model} at {settings.base_url}"
@@ -148,6 +158,7 @@ class Models(Area):
         group: GroupName,
         fields: dict[str, JsonValue],
         api_key: SecretStr | None = None,
+        expected: dict[str, JsonValue] | None = None,
     ) -> Change[ModelView]:
         """Add a model, or change its settings. Chats and plugins use it at once; requests that run
         end on the old one.
@@ -157,8 +168,15 @@ class Models(Area):
             fields: The settings by name. Settings that are not named keep their values, and null
                 removes one.
             api_key: The key; without it the saved one stays. An empty one removes it.
+            expected: The settings that the person has seen, as `ModelView.fields` has them; empty
+                for a new model. If they are others now, nothing is changed.
         """
         old = self._saved(group)
+        if expected is not None and expected != (_shown(old) if old is not None else {}):
+            raise ChangedMeanwhile(
+                f"somebody else has changed the model {group!r} since you opened it: "
+                "look at it again, then repeat"
+            )
         settings = self._merged(group if old is not None else None, fields, api_key)
         if not settings.configured:
             raise InvalidParameters({"fields.base_url": "name the address of the model's API"})

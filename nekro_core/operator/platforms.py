@@ -1,5 +1,7 @@
 """Shows the platforms and the bot's accounts on them, and changes both while the bot runs."""
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -18,7 +20,7 @@ from nekro_core.delivery.platforms.errors import InvalidAccountSettings, Unknown
 from nekro_core.delivery.platforms.switch import PlatformStatus, PlatformSwitch
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem
+from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 
 Result = TypeVar("Result")
@@ -64,6 +66,21 @@ class AccountView:
 
     platform: str
     status: AccountStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSettings:
+    """The settings of an account without its secrets.
+
+    Attributes:
+        values: The values by field, nested as in the form.
+        secrets: The paths of the secret fields that have a value, for example ``imap.password``.
+        revision: Stands for these settings. A new value of a secret that is set does not change it.
+    """
+
+    values: Mapping[str, Any]
+    secrets: tuple[str, ...]
+    revision: str
 
 
 class Platforms(Area):
@@ -121,14 +138,17 @@ class Platforms(Area):
         *,
         platform: PlatformName,
         account: AccountKey,
-    ) -> ShownSettings:
+    ) -> AccountSettings:
         """Get the settings of an account without its secrets.
 
         Args:
             platform: The platform's name.
             account: The account's key.
         """
-        return _known(self._accounts(platform).settings_of, account)
+        shown = _known(self._accounts(platform).settings_of, account)
+        return AccountSettings(
+            values=shown.values, secrets=shown.secrets, revision=_revision(shown)
+        )
 
     @query(role=AccessRole.OPERATOR)
     async def connection_hint(
@@ -220,6 +240,7 @@ class Platforms(Area):
         platform: PlatformName,
         account: AccountKey,
         settings: HiddenSettings,
+        expected: Annotated[str, Field(max_length=64)] = "",
     ) -> Change[AccountStatus]:
         """Change settings of an account, and connect it again.
 
@@ -227,9 +248,16 @@ class Platforms(Area):
             platform: The platform's name.
             account: The account's key.
             settings: The changed fields. A field that is left out keeps its value.
+            expected: The ``revision`` of the settings that were changed. If the account has others
+                now, nothing is changed. Empty to change them in any case.
         """
         accounts, values = self._accounts(platform), settings.get_secret_value()
         old = _known(accounts.settings_of, account)
+        if expected and expected != _revision(old):
+            raise ChangedMeanwhile(
+                f"somebody else has changed the settings of {account} meanwhile; nothing was "
+                "changed: look at the present settings first"
+            )
         status = await _checked(accounts.change(account, values))
         undo = UndoCall(
             action="platforms.change_account",
@@ -346,6 +374,11 @@ def _undo(name: str, platform: str, account: str) -> UndoCall:
     return UndoCall(
         action=f"platforms.{name}", parameters={"platform": platform, "account": account}
     )
+
+
+def _revision(shown: ShownSettings) -> str:
+    text = json.dumps([shown.values, shown.secrets], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _gives_secret(old: Mapping[str, Any], values: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nekro_core.agent.turn.tool_trials import ToolTrial
 from nekro_core.plugins.authoring.tool_uses import PluginFault
+from nekro_core.plugins.authoring.web import PAGES
 from nekro_core.plugins.installation.manager import ManagedPlugin
 from nekro_core.plugins.installation.proposal import NeededPackage, PluginProposal
 from nekro_core.tools.content import AudioContent, ImageContent, TextContent
@@ -45,6 +46,7 @@ class PluginView:
         problems: What is wrong with it.
         versions: The old versions that can be restored.
         has_form: Whether it is loaded and has a configuration.
+        page: The address of its own web page; empty if it has none. Viewers may not open it.
         errors: How many errors it had since the bot's start.
         last_error: The last of them.
     """
@@ -65,6 +67,7 @@ class PluginView:
     problems: tuple[PluginProblem, ...]
     versions: tuple[VersionView, ...]
     has_form: bool
+    page: str
     errors: int
     last_error: PluginFault | None
 
@@ -227,6 +230,7 @@ def plugin_view(
             for each in found.versions
         ),
         has_form=has_form,
+        page=next((each for each in info.addresses if each.startswith(f"{PAGES}/")), ""),
         errors=errors[0],
         last_error=errors[1],
     )

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, Secret, SecretStr
+from pydantic import Base64Bytes, Field, Secret, SecretStr
 
 from nekro_core.agent.turn.tool_trials import NoSuchTool, ShownTool, ToolTrials
 from nekro_core.chat import ChatKey
@@ -130,6 +130,25 @@ class Plugins(Area):
             address: Its ``http`` or ``https`` address, or a ``.json`` or ``.toml`` file.
         """
         return await self._manager.index(address)
+
+    @action(role=AccessRole.OPERATOR)
+    async def upload(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        name: Annotated[str, Field(min_length=1, max_length=200)],
+        data: Secret[Base64Bytes],
+    ) -> Change[str]:
+        """Bring a plugin's zip or Python file to the bot's machine. Nothing is installed. The
+        answer is its place, a source for `look` and `install`.
+
+        Args:
+            name: The name of the file.
+            data: Its bytes in base64, 45 MB at most. The audit log does not store them.
+        """
+        with _told("data"):
+            stored = await self._manager.keep_upload(name, data.get_secret_value())
+        return Change(result=str(stored), subject=name, new=str(stored))
 
     @action(role=AccessRole.OPERATOR)
     async def look(

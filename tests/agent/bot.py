@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent.commands.services import CommandServices
+from nekro_core.agent.commands.services import ChatPolicyWriter, CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.pictures import PromptPictures
@@ -370,6 +370,7 @@ async def running_bot(
             outbox=outbox.admin,
             plugins=plugins,
             policies=services.policies,
+            policy_writer=ChatPolicyWriter(conduct),
             settings=settings,
             clock=clock,
             wall=time.time,
@@ -402,6 +403,7 @@ async def running_bot(
                 services=services,
                 sessions=sessions,
                 admission=host.admission,
+                policy_writer=commands.policy_writer,
                 erasure=erasing,
                 models=unused,
                 personas=unused,

@@ -19,7 +19,7 @@ from nekro_core.chat import ChatKey, DeliveryState
 from nekro_core.delivery.outbound.announcements import AnnouncementState
 from nekro_core.delivery.platforms.switch import PlatformNotSwitched, PlatformState
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem, NotAllowed
+from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem, NotAllowed
 from nekro_core.operator.platforms import HiddenSettings
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import TOKEN, new_driver, serving
@@ -143,6 +143,15 @@ async def test_a_platform_is_switched_on_and_off_while_the_bot_runs_and_stays_so
         bad, account = HiddenSettings({"imap": {"port": 70_000}}), "bot@example.test"
         with pytest.raises(InvalidParameters, match=r"settings\.imap\.port"):
             await platforms.change_account(OTTO, platform="mail", account=account, settings=bad)
+
+        read = await platforms.account_settings(VERA, platform="mail", account=account)
+        assert read.secrets == ("password",)
+        change = {"platform": "mail", "account": account, "expected": read.revision}
+        await platforms.change_account(OTTO, settings=HiddenSettings({"name": "One"}), **change)
+        with pytest.raises(ChangedMeanwhile, match="somebody else has changed"):
+            await platforms.change_account(OTTO, settings=HiddenSettings({"name": "Two"}), **change)
+        read = await platforms.account_settings(VERA, platform="mail", account=account)
+        assert read.values["name"] == "One"
     assert json.loads((tmp_path / FILE_NAME).read_text()) == ["mail"]
 
     async with running(tmp_path) as (app, _):

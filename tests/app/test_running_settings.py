@@ -7,8 +7,10 @@ import anyio
 import pytest
 
 from nekro_core.agent.session.turn_runner import TurnSlots
+from nekro_core.app.operator_settings import RunningSettingsBook
 from nekro_core.app.running_settings import RunningSettings
 from nekro_core.app.settings import Settings
+from nekro_core.app.settings_editor import SettingsEditor
 from nekro_core.chat import ChatKey
 from nekro_core.delivery.outbound.chat_queue import ChatQueues
 from nekro_core.policy.limits import RunSendLimit
@@ -76,6 +78,28 @@ async def test_model_groups_come_and_go(folder: Path) -> None:
     assert groups["fast"].model == "m"
     await save(running, folder, "")
     assert groups == {}
+
+
+async def test_a_platform_that_was_switched_on_in_the_console_waits_for_no_restart(
+    folder: Path,
+) -> None:
+    settings = Settings.load(folder).model_copy(update={"nekro_platforms": ("telegram",)})
+    running = RunningSettings(settings, named_platforms=())
+    book = RunningSettingsBook(running, SettingsEditor(folder))
+    (folder / "data" / "settings.toml").write_text("port = 9\n")
+    assert not await running.look()
+    assert running.settings.nekro_platforms == ("telegram",)
+    assert [each.name for each in await book.infos() if each.restart_needed] == ["port"]
+
+
+async def test_fields_that_somebody_set_are_known_after_a_change(folder: Path) -> None:
+    running = running_with(folder)
+    llm = running.settings.nekro_llm
+    assert llm.model_fields_set == set()
+    await save(running, folder, '[llm]\nbase_url = "http://x/v1"\nmodel = "m"\n')
+    assert llm.model_fields_set == {"base_url", "model"}
+    await save(running, folder, "")
+    assert llm.model_fields_set == set()
 
 
 async def test_a_wrong_file_changes_nothing_and_is_named_until_it_is_mended(folder: Path) -> None:

@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nekro_core.app.settings_file import (
@@ -76,6 +76,13 @@ def test_removing_a_name_removes_the_comment_that_came_with_it_and_no_other() ->
     assert without_value(WRITTEN, ("agent", "nothing")) == WRITTEN
 
 
+def test_a_table_disappears_with_its_last_name_unless_it_has_a_comment() -> None:
+    text = "[models.a]\nx = 1\n[agent]\nn = 1\n[models.b]\n# mine\ny = 2\n"
+    text = without_value(text, ("models", "a", "x"))
+    assert text == "[agent]\nn = 1\n[models.b]\n# mine\ny = 2\n"
+    assert without_value(text, ("models", "b", "y")) == "[agent]\nn = 1\n[models.b]\n# mine\n"
+
+
 def test_a_table_that_is_written_in_one_line_is_edited_too() -> None:
     text = with_value("agent = { turn = { max_steps = 3 } }\n", ("agent", "turn", "max_tokens"), 9)
     assert parse_toml(text) == {"agent": {"turn": {"max_steps": 3, "max_tokens": 9}}}
@@ -114,6 +121,9 @@ edits = st.lists(st.tuples(paths, values), min_size=1, max_size=8)
 
 
 @given(edits, st.sampled_from(["", HEAD, WRITTEN]))
+@example(
+    [(("agent", "turn"), []), (("turn", "agent"), []), (("agent", "llm", "turn"), {})], WRITTEN
+)
 def test_what_is_written_is_read_again(edits: list[tuple[tuple[str, ...], Any]], text: str) -> None:
     wanted = parse_toml(text)
     for path, value in edits:

@@ -253,6 +253,18 @@ async def test_the_schedule_makes_a_backup_when_the_newest_is_old_enough(data: P
                 await anyio.sleep(0.01)
 
 
+async def test_a_schedule_that_is_set_while_the_bot_runs_makes_a_backup(data: Path) -> None:
+    await talk(data)
+    settings = BackupSettings()
+    async with BackupService.open(source_of(data), settings, look_s=0.01) as service:
+        await anyio.sleep(0.1)
+        assert await service.list() == ()
+        settings.take_over(BackupSettings(every_hours=24))
+        with anyio.fail_after(30):
+            while not await service.list():
+                await anyio.sleep(0.01)
+
+
 def test_only_one_backup_is_made_at_a_time(data: Path, tmp_path: Path) -> None:
     run_alone(talk, data)
     inside, go = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""A program for tests: a bot without platforms, whose console anybody on this machine may open.
+"""A program for tests: a bot with OneBot accounts, whose console anybody on this machine may open.
 
 ``python -m tests.console.serve FOLDER PORT``. The cookie ``role`` says which role the visitor has;
 without it, the visitor is the owner.
@@ -6,10 +6,10 @@ without it, the visitor is the owner.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 import uvicorn
-from fastapi import FastAPI
 from starlette.requests import Request
 
 from nekro_core.app import App
@@ -18,7 +18,11 @@ from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.adapters.onebot_v11.running import new_driver
 from tests.console import fill_chats
+from tests.console.fill_models import fill_models
+from tests.console.fill_platforms import CONFIGURATION, fill_platforms
+from tests.console.fill_plugins import add_chat, write_plugins
 
 
 def visitor(request: Request) -> Actor:
@@ -29,9 +33,19 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
-    async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
-        site = FastAPI(openapi_url=None)
+    write_plugins(folder)
+    configuration: dict[str, Any] = {**CONFIGURATION}
+    driver = new_driver()
+    async with (
+        App.open(settings, configuration, model=ScriptedModel(lambda _: "hi")) as app,
+        anyio.create_task_group() as tasks,
+    ):
+        app.platforms.attach(app, driver, configuration)
+        await add_chat(app)
+        await fill_models(app)
         await fill_chats.fill(app)
+        site = driver.server_app  # platforms that are enabled add their addresses to it
+        site.mount("/plugins", app.operator.pages)
         fill_chats.add_routes(site, app)
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
@@ -39,8 +53,10 @@ async def main(folder: Path, port: int) -> None:
             server = uvicorn.Server(
                 uvicorn.Config(site, port=port, log_level="warning", timeout_graceful_shutdown=1)
             )
+            tasks.start_soon(fill_platforms, app, port)
             await server.serve()
             closing.set()
+            tasks.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

@@ -86,6 +86,8 @@ async def test_ctrl_k_finds_a_page_and_enter_opens_it(browser: Browser, address:
     await expect(shown.locator(".nc-palette-found a")).to_have_count(1)
     await shown.keyboard.press("Enter")
     await shown.wait_for_url(f"{address}/ui/console/undelivered")
+    await shown.get_by_role("link", name="Audit log").click()
+    await shown.wait_for_url(f"{address}/ui/console/audit")
     await shown.context.close()
 
 

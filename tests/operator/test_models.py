@@ -16,8 +16,9 @@ from nekro_core.app.settings_sources import SettingsError
 from nekro_core.chat import ChatKey
 from nekro_core.llm.embedded import EmbeddedPhase, WeightsError
 from nekro_core.llm.model import ModelUnreachable
+from nekro_core.llm.probe import ProbeResult
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem
+from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.models import Models
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.system.setting_info import SettingLocked
@@ -87,6 +88,17 @@ async def test_a_change_without_a_key_can_be_taken_back(models: Models) -> None:
     assert '"vision": null' in row.undo_parameters
 
 
+async def test_the_later_of_two_changes_of_a_model_is_refused(models: Models) -> None:
+    fields = {"base_url": "http://127.0.0.1:9/v1", "model": "one"}
+    await models.put(OTTO, group="fast", fields=fields, expected={})
+    await models.put(OTTO, group="fast", fields={"model": "two"}, expected=fields)
+    with pytest.raises(ChangedMeanwhile, match="'fast'"):
+        await models.put(OTTO, group="fast", fields={"model": "three"}, expected=fields)
+    with pytest.raises(ChangedMeanwhile):
+        await models.put(OTTO, group="fast", fields=fields, expected={})
+    assert (await models.all(OTTO))[1].fields["model"] == "two"
+
+
 async def test_a_saved_key_is_not_sent_to_another_address(app: App, models: Models) -> None:
     async with ScriptedModelServer(reply) as thief:
         fields = {"base_url": "http://127.0.0.1:9/v1", "model": "one"}
@@ -132,8 +144,12 @@ async def test_impossible_settings_are_refused_at_their_field(
 
 async def test_a_test_reports_each_step_and_its_progress(models: Models) -> None:
     told: list[str] = []
+    verdicts: list[str] = []
 
     class Told:
+        def found(self, result: ProbeResult) -> None:
+            verdicts.append(result.verdict.value)
+
         def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
             told.append(f"{done:g}/{total:g} {text}")
 
@@ -143,6 +159,7 @@ async def test_a_test_reports_each_step_and_its_progress(models: Models) -> None
     assert done.result.usable
     assert told[0].startswith("1/10 ")
     assert len(told) == 10
+    assert verdicts == [each.verdict.value for each in done.result.steps]
 
 
 async def test_a_model_is_written_into_the_files_of_the_settings(app: App, models: Models) -> None:

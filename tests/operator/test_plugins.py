@@ -1,7 +1,10 @@
 """An operator manages the plugins of a running bot, and everything is in the audit log."""
 
+import io
 import json
 import shutil
+import zipfile
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -295,7 +298,26 @@ async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:
     assert "token-abc" not in repr(newest)
 
 
+async def test_an_uploaded_zip_is_looked_at_and_installed(operator: Operator, cup: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(cup / "__init__.py", "cup/__init__.py")
+    data = b64encode(packed.getvalue())
+    done = await operator.perform(OTTO, "plugins.upload", {"name": "../my cup.zip", "data": data})
+    source = SecretStr(done.result)
+    shown = (await operator.plugins.look(OTTO, source=source, check=False)).result
+    assert shown.key == "ann.cup"
+    await operator.plugins.install(OTTO, source=source, expected=shown.digest)
+    assert (await operator.plugins.one(VIEWER, plugin="ann.cup")).state == "loaded"
+    with pytest.raises(InvalidParameters, match=r"data: cup\.zip: this is no zip"):
+        await operator.perform(
+            OTTO, "plugins.upload", {"name": "cup.zip", "data": b64encode(b"PK\x03\x04 cut off")}
+        )
+    assert data.decode()[:60] not in repr(await entries(operator))
+
+
 CALLS: dict[str, dict[str, Any]] = {
+    "upload": {"name": "x.txt", "data": "eA=="},
     "look": {"source": "x"},
     "look_at_update": {"plugin": "x"},
     "install": {"source": "x"},

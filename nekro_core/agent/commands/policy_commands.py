@@ -12,8 +12,9 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
 from nekro_core.plugins.commands.arguments import Arg
-from nekro_core.policy import ChatState, InvalidOverride, without_thread
+from nekro_core.policy import ChatState, without_thread
 from nekro_core.policy.permissions import CommandPermission, folded
+from nekro_core.system.errors import NekroError
 
 _SHOWN = 1500
 _DEFAULT = "default"
@@ -34,8 +35,8 @@ def policy_commands(
         """Write a field. Returns an empty text, or why the write failed."""
         chat = without_thread(ChatKey.parse(context.chat_key))
         try:
-            await conduct.put(("chats", str(chat)), field, value)
-        except (InvalidOverride, OSError) as error:
+            await services.policy_writer.put(context, chat, field, value)
+        except (NekroError, OSError) as error:
             logger.error("{}: {} cannot be written: {}", chat, field, error)
             return say("command.not_kept", context.lang)
         logger.info("{}: {} is set by {}", chat, field, context.user_id)

@@ -34,6 +34,8 @@ POLICY = (
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+PLUGINS_POLICY = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+"""The console shows plugins' pages in a frame. Other sites may not."""
 
 
 class Guard:
@@ -211,16 +213,16 @@ def _hardened(scope: Scope, send: Send) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            _harden(MutableHeaders(scope=message))
+            _harden(MutableHeaders(scope=message), framed=_within(routed_path(scope), PLUGINS))
         await send(message)
 
     return sending
 
 
-def _harden(headers: MutableHeaders) -> None:
-    headers.setdefault("Content-Security-Policy", POLICY)
+def _harden(headers: MutableHeaders, *, framed: bool = False) -> None:
+    headers.setdefault("Content-Security-Policy", PLUGINS_POLICY if framed else POLICY)
     headers.setdefault("X-Content-Type-Options", "nosniff")
-    headers.setdefault("X-Frame-Options", "DENY")
+    headers.setdefault("X-Frame-Options", "SAMEORIGIN" if framed else "DENY")
     # With "no-referrer", a form's Origin would be "null", and the guard would refuse the login.
     headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")

@@ -6,6 +6,14 @@ from nekro_core.console.pages.audit import audit_page
 from nekro_core.console.pages.chat import chat_page
 from nekro_core.console.pages.chats import chats_page
 from nekro_core.console.pages.home import home_page
+from nekro_core.console.pages.mcp import mcp_page
+from nekro_core.console.pages.models import models_page
+from nekro_core.console.pages.network import network_page
+from nekro_core.console.pages.personas import personas_page
+from nekro_core.console.pages.platforms import platforms_page
+from nekro_core.console.pages.plugin import plugin_page
+from nekro_core.console.pages.plugins import plugins_page
+from nekro_core.console.pages.requests import requests_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
@@ -16,6 +24,16 @@ PAGES = (
     ConsolePage(name="chats", group="", icon="forum", draw=chat_page, path="/{chat_key:path}"),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
+    ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),
+    ConsolePage(
+        name="plugins", group="", icon="extension", draw=plugin_page, path="/{plugin:path}"
+    ),
+    ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
+    ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),
+    ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
+    ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
+    ConsolePage(name="mcp", group="bot", icon="extension", draw=mcp_page),
+    ConsolePage(name="network", group="bot", icon="lan", draw=network_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),

@@ -8,4 +8,20 @@ document.addEventListener("keydown", (event) => {
 // A wide table scrolls in its frame, which the keyboard must reach.
 new MutationObserver(() => {
   for (const frame of document.querySelectorAll(".q-table__middle:not([tabindex])")) frame.tabIndex = 0;
+  // Quasar's bar of network requests has no name, and says nothing that a person needs to hear.
+  for (const bar of document.querySelectorAll(".q-loading-bar:not([aria-hidden])")) bar.setAttribute("aria-hidden", "true");
 }).observe(document, { childList: true, subtree: true });
+// Copies a text; returns whether it could. Pages that are not served over HTTPS have no navigator.clipboard.
+async function copyText(text) {
+  try {
+    if (navigator.clipboard) {
+      await navigator.clipboard.writeText(text);
+      return true;
+    }
+  } catch { /* the other way is tried */ }
+  const area = document.createElement("textarea");
+  area.value = text;
+  (document.querySelector(".q-dialog") || document.body).append(area);
+  area.select();
+  try { return document.execCommand("copy"); } finally { area.remove(); }
+}

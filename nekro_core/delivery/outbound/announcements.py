@@ -4,6 +4,7 @@ of it."""
 import json
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -125,16 +126,16 @@ class _Announcement:
         }
 
     def summary(self) -> AnnouncementSummary:
-        states = [each.state for each in self.chats.values()]
+        states = Counter(each.state for each in self.chats.values())
         return AnnouncementSummary(
             announcement_id=self.announcement_id,
             text=self.text,
             created=self.created,
             per_minute=self.per_minute,
             state=self.state,
-            chats=len(states),
-            waiting=states.count(None),
-            counts={state: count for state in _GRAVEST if (count := states.count(state))},
+            chats=len(self.chats),
+            waiting=states[None],
+            counts={state: states[state] for state in _GRAVEST if states[state]},
         )
 
 
@@ -197,10 +198,10 @@ class Announcements:
         self._run(begun)
         return begun.summary()
 
-    def listed(self) -> list[AnnouncementSummary]:
-        """Return all announcements, newest first."""
-        newest = sorted(self._known.values(), key=lambda each: each.announcement_id, reverse=True)
-        return [each.summary() for each in newest]
+    def listed(self, *, before: str = "", limit: int = MOST_KEPT) -> list[AnnouncementSummary]:
+        """Return announcements, newest first. If ``before`` is the id of one, only older ones."""
+        newest = sorted((key for key in self._known if not before or key < before), reverse=True)
+        return [self._known[key].summary() for key in newest[:limit]]
 
     def one(self, announcement_id: str) -> tuple[AnnouncementSummary, tuple[AnnouncedChat, ...]]:
         """Return an announcement with its chats. Raises `CannotDo` if there is none."""

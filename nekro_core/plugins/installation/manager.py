@@ -32,6 +32,7 @@ from nekro_core.plugins.installation.own_writes import changes_of_others
 from nekro_core.plugins.installation.plugin_index import IndexedPlugin, read_index
 from nekro_core.plugins.installation.proposal import PluginProposal
 from nekro_core.plugins.installation.sources import FetchedPlugin, parse
+from nekro_core.plugins.installation.uploads import FOLDER, PluginUploads
 from nekro_core.plugins.installation.versions import OldVersion, OldVersions
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.tools.problem import ProblemSeverity
@@ -123,6 +124,7 @@ class PluginManager:
         self._preflight = preflight
         self._check = check
         self._changes = anyio.Lock()
+        self._uploads = PluginUploads(data_dir / FOLDER)
 
     async def plugins(self) -> tuple[ManagedPlugin, ...]:
         """List all plugins, the built-in ones included. Whether their files were changed is left
@@ -151,6 +153,11 @@ class PluginManager:
     async def index(self, address: str) -> tuple[IndexedPlugin, ...]:
         """Read an index of plugins at an address. Raises `IndexRefused`."""
         return await anyio.to_thread.run_sync(read_index, address)
+
+    async def keep_upload(self, name: str, data: bytes) -> Path:
+        """Store a zip or Python file that an operator uploaded, and return where it is: a source
+        for `look` and `install`. Raises `SourceRefused` and `OSError`."""
+        return await anyio.to_thread.run_sync(self._uploads.keep, name, data)
 
     async def look(
         self, source: str, *, check: bool = True, progress: Progress = _no_progress

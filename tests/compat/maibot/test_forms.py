@@ -11,6 +11,7 @@ from nekro_core.plugins.forms.configuration import FormRefused
 from nekro_core.plugins.forms.fields import FormField
 from nekro_core.testing import Bot
 from tests.compat.maibot.plant import plant
+from tests.console.drawn_form import sent_untouched
 
 pytestmark = [
     pytest.mark.anyio,
@@ -166,6 +167,8 @@ async def test_each_plugin_takes_its_own_form_back(plugin: Path, tmp_path: Path)
         configurations = PluginConfigurations(bot.app.plugins)
         form = await configurations.form(bot.info.key)
         assert form.problem == ""
-        change = await configurations.write(bot.info.key, form.values, expected=form.revision)
+        sent = sent_untouched(form.fields, form.values)
+        assert sent is not None
+        change = await configurations.write(bot.info.key, sent, expected=form.revision)
         assert change.changes == ()
         assert change.revision == form.revision

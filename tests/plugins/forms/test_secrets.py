@@ -25,7 +25,7 @@ def forms(depth: int) -> st.SearchStrategy[tuple[FormField, Any]]:
     inner = forms(depth - 1)
     return st.one_of(
         leaves,
-        st.dictionaries(NAMES, inner, min_size=1, max_size=3).map(_table),
+        st.dictionaries(NAMES, inner, min_size=1, max_size=3).map(table_of),
         inner.map(lambda each: (_of(FieldKind.LIST, each[0]), [each[1], each[1]])),
         inner.map(lambda each: (_of(FieldKind.TABLE, each[0]), {"x": each[1], "y": each[1]})),
     )
@@ -35,7 +35,8 @@ def _of(kind: FieldKind, item: FormField) -> FormField:
     return FormField(name="", kind=kind, item=item)
 
 
-def _table(found: dict[str, tuple[FormField, Any]]) -> tuple[FormField, Any]:
+def table_of(found: dict[str, tuple[FormField, Any]]) -> tuple[FormField, Any]:
+    """A table with these fields, and its values."""
     fields = tuple(_named(each, name) for name, (each, _) in found.items())
     values = {name: value for name, (_, value) in found.items()}
     return FormField(name="", kind=FieldKind.TABLE, fields=fields), values
@@ -56,7 +57,7 @@ def secrets_in(value: Any) -> list[str]:
     return []
 
 
-@given(st.dictionaries(NAMES, forms(3), min_size=1).map(_table))
+@given(st.dictionaries(NAMES, forms(3), min_size=1).map(table_of))
 def test_a_form_that_is_sent_back_as_it_is_keeps_its_secrets(form: tuple[FormField, Any]) -> None:
     table, values = form
     shown = hidden_secrets(table.fields, values)

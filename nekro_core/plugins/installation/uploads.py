@@ -1,0 +1,66 @@
+"""Keeps the plugin files that an operator uploaded, so that they can be looked at and installed."""
+
+import hashlib
+import io
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+from nekro_core.plugins.installation.sources import SourceRefused
+from nekro_core.system.atomic_files import write_whole
+
+FOLDER = "plugin_uploads"
+"""The folder of uploads in the data folder."""
+MOST_BYTES = 45_000_000
+"""Largest upload. In base64, it fits into one request to the HTTP API."""
+_KEPT = 10
+"""Uploads that are kept. An installed plugin does not need its upload any more."""
+_UNFIT = re.compile(r"[^\w.-]+")
+
+
+class PluginUploads:
+    """The newest uploads of one bot. Its methods block.
+
+    Args:
+        folder: Where they are kept. It need not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, name: str, data: bytes) -> Path:
+        """Store an uploaded file. The oldest uploads are deleted.
+
+        Args:
+            name: The name of the file on the operator's machine. It ends in ``.zip`` or ``.py``.
+            data: Its bytes.
+
+        Returns:
+            The stored file, which can be installed.
+
+        Raises:
+            SourceRefused: It is no zip or Python file, or it is too large.
+            OSError: It cannot be stored.
+        """
+        plain = _UNFIT.sub("_", Path(name.replace("\\", "/")).name)[-100:]
+        kind = Path(plain).suffix.lower()
+        if len(data) > MOST_BYTES:
+            raise SourceRefused(f"{name}: {len(data)} bytes, at most {MOST_BYTES} can be uploaded")
+        if kind not in (".zip", ".py"):
+            raise SourceRefused(f"{name}: expected a .zip or a .py file")
+        if kind == ".zip" and not zipfile.is_zipfile(io.BytesIO(data)):
+            raise SourceRefused(f"{name}: this is no zip, or a part of it is missing")
+        # Each upload has a folder of its own, because the name of the file becomes the plugin's.
+        own = self._folder / hashlib.sha256(data).hexdigest()[:24]
+        shutil.rmtree(own, ignore_errors=True)
+        own.mkdir(parents=True)
+        stored = own / plain.lstrip(".-")
+        write_whole(stored, data)
+        self._delete_old()
+        return stored
+
+    def _delete_old(self) -> None:
+        folders = sorted(self._folder.iterdir(), key=lambda each: each.stat().st_mtime)
+        for each in folders[:-_KEPT]:
+            shutil.rmtree(each, ignore_errors=True)
