@@ -61,7 +61,7 @@ async def test_a_message_says_why_it_was_answered_and_html_is_only_text(
     shown.on("dialog", lambda _: pytest.fail("a person's text was executed"))
     await expect(shown.get_by_text("Answered: it calls the bot “Nekro”.").first).to_be_visible()
     await expect(shown.get_by_text("nothing in it calls the bot").first).to_be_visible()
-    await expect(shown.locator(".nc-chat-history").get_by_text(EVIL)).to_be_visible()
+    await expect(shown.locator(".nc-chat-history").get_by_text(EVIL).first).to_be_visible()
     picture = shown.locator("img.nc-chat-picture")
     await expect(picture).to_have_js_property("naturalWidth", 1)
     source = await shown.get_by_role("link", name="page.html").evaluate("link => link.href")
