@@ -21,6 +21,7 @@ from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import new_driver
 from tests.console.fill_platforms import CONFIGURATION, fill_platforms
 from tests.console.fill_plugins import add_chat, write_plugins
+from tests.console.fill_turns import fill_turns
 
 
 def visitor(request: Request) -> Actor:
@@ -31,6 +32,7 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
+    await fill_turns(folder)
     write_plugins(folder)
     configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()

@@ -9,11 +9,15 @@ from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
 from nekro_core.console.pages.requests import requests_page
 from nekro_core.console.pages.timers import timers_page
+from nekro_core.console.pages.turn import turn_page
+from nekro_core.console.pages.turns import turns_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
 
 PAGES = (
     ConsolePage(name="", group="overview", icon="home", draw=home_page),
+    ConsolePage(name="turns", group="chats", icon="bolt", draw=turns_page),
+    ConsolePage(name="turns", group="", icon="bolt", draw=turn_page, path="/{turn_id:int}"),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),
