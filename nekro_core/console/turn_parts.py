@@ -10,6 +10,8 @@ from nekro_core.console.widgets import badge, heading
 from nekro_core.operator.turns import TurnDetails, TurnRunView, TurnSendView, TurnView
 
 _NORMAL = frozenset({"finished", "stopped"})
+_LINE = 100
+"""Maximum number of characters of JSON that is shown on one line."""
 _STATES = {
     DeliveryState.SENT: "good",
     DeliveryState.REJECTED: "bad",
@@ -23,9 +25,9 @@ def ending(view: View, turn: TurnView) -> None:
     known = {*_NORMAL, "running", "model", "limit"}
     family = stop if stop in known else stop.partition("_")[0]
     text = view.say(f"turns.stop_{family}") if family in known else stop
-    if text != stop and family != stop:
+    if stop not in (text, family):
         text = f"{text} ({stop})"
-    kind = "warn" if turn.running else "bad" if turn.failed or stop not in _NORMAL else "good"
+    kind = "warn" if turn.running else "good" if stop in _NORMAL else "bad"
     badge(text, kind)
     if turn.failed and stop in _NORMAL:
         badge(view.say("turns.with_errors"), "bad")
@@ -53,11 +55,12 @@ def code_block(text: str, *, bad: bool = False) -> None:
 
 
 def readable(value: str) -> str:
-    """Return JSON with its own lines; any other text, such as cut JSON, as it is."""
+    """Return JSON with lines of its own if it is long; any other text, such as cut JSON, as it is."""
     try:
-        return json.dumps(json.loads(value), ensure_ascii=False, indent=1)
+        found = json.loads(value)
     except ValueError:
         return value
+    return json.dumps(found, ensure_ascii=False, indent=2 if len(value) > _LINE else None)
 
 
 def draw_steps(view: View, details: TurnDetails) -> None:

@@ -19,16 +19,16 @@ _ANSWERED = {"recorded": "good", "shown": "good", "searched": "good", "not_repla
 async def draw_replay(view: View, turn_id: int) -> None:
     """Draw the form, and the last result if it is still known."""
     ui.label(view.say("turns.replay_lead")).classes("nc-lead")
-    if not view.may(AccessRole.OPERATOR):
-        ui.label(view.say("turns.replay_role")).classes("nc-soft")
-    else:
-        await _draw_form(view, turn_id, lambda found: show.refresh(found))
 
     @ui.refreshable
     def show(found: TurnReplayView | None) -> None:
         if found is not None:
             _draw_result(view, found)
 
+    if view.may(AccessRole.OPERATOR):
+        await _draw_form(view, turn_id, show.refresh)
+    else:
+        ui.label(view.say("turns.replay_role")).classes("nc-soft")
     show(await _last(view, turn_id))
 
 

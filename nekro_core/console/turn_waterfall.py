@@ -39,11 +39,11 @@ def _draw_bar(view: View, span: TraceSpan, begin: float, end: float, whole: floa
     until = end if span.end is None else span.end
     left = min(100 - _SHORTEST, (span.begin - begin) / whole * 100)
     width = min(100 - left, max(_SHORTEST, (until - span.begin) / whole * 100))
-    name = view.say(f"turns.span_{span.kind}")
+    title = _title(view, span)
     length = duration(until - span.begin) if span.end is not None else view.say("turns.no_end")
     with ui.element("div").classes("nc-turn-bar-row"):
         with ui.element("div").classes(f"nc-turn-bar-name nc-turn-in-{_depth(span)}"):
-            ui.label(f"{name} {span.label[:_LABEL]}".strip())
+            ui.label(title)
         with ui.element("div").classes("nc-turn-track"):
             bar = ui.element("div").classes(f"nc-turn-bar nc-turn-bar-{span.kind}")
             bar.style(f"left: {left:.2f}%; width: {width:.2f}%")
@@ -52,7 +52,7 @@ def _draw_bar(view: View, span: TraceSpan, begin: float, end: float, whole: floa
         ui.label(length).classes("nc-turn-bar-length nc-soft nc-small")
         at = f"{_exact(span.begin)} – {_exact(span.end) if span.end is not None else '…'}"
         with ui.tooltip().classes("nc-turn-tip"):
-            ui.label(f"{name} {span.label[:_LABEL]}".strip())
+            ui.label(title)
             ui.label(f"{at} · +{duration(span.begin - begin)} · {length}")
             if span.detail:
                 ui.label(span.detail[:600]).classes("nc-text")
@@ -67,7 +67,7 @@ def _draw_table(view: View, spans: Sequence[TraceSpan], begin: float) -> None:
     rows = [
         {
             "id": number,
-            "what": f"{view.say(f'turns.span_{span.kind}')} {span.label}".strip(),
+            "what": _title(view, span),
             "step": "" if span.step < 0 else span.step + 1,
             "at": _exact(span.begin),
             "after": duration(span.begin - begin),
@@ -77,6 +77,13 @@ def _draw_table(view: View, spans: Sequence[TraceSpan], begin: float) -> None:
         for number, span in enumerate(spans)
     ]
     ui.table(columns=columns, rows=rows, row_key="id").props("dense flat").classes("nc-table")
+
+
+def _title(view: View, span: TraceSpan) -> str:
+    """Return what a span is. A message and a piece of code are known by their text."""
+    by_text = span.kind in ("send", "statement")
+    known = (span.detail if by_text else span.label) or span.label
+    return f"{view.say(f'turns.span_{span.kind}')} {known[:_LABEL]}".strip()
 
 
 def _exact(seconds: float) -> str:

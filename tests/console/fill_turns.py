@@ -46,6 +46,7 @@ async def fill_turns(folder: Path) -> None:
         fence("1 / 0"),
         answer("That was a mistake of mine."),
         answer("Nobody will read this."),
+        "Nor this.",
     ]
     async with (
         _boxes() as boxes,

@@ -21,8 +21,10 @@ async def turns_page(view: View) -> None:
     """Draw the page. The address may set filters: ``?chat=``, ``user``, ``model``, ``stop`` and
     ``failed=1``."""
     ui.label(view.say("turns.lead")).classes("nc-lead")
-    wanted = await _draw_filters(view, lambda: rows.refresh())
-    rows = _LiveTurns(view, wanted)
+    rows = _LiveTurns(view)
+    with ui.element("div") as filters:
+        rows.wanted = await _draw_filters(view, rows.refresh)
+    filters.move(target_index=1)
     await rows.refresh()
     ui.timer(_LOOK_S, rows.look, immediate=False)
 
@@ -85,8 +87,10 @@ class _LiveTurns:
     """The list. New turns appear at its top, and turns that run change, while older pages that were
     opened stay."""
 
-    def __init__(self, view: View, wanted: Callable[[], dict[str, Any]]) -> None:
-        self._view, self._wanted = view, wanted
+    def __init__(self, view: View) -> None:
+        self.wanted: Callable[[], dict[str, Any]] = dict
+        """Returns the filters as parameters of the query."""
+        self._view = view
         self._cards: dict[int, ui.element] = {}
         self._shown: dict[int, TurnView] = {}
         self._rows = ui.element("div").classes("nc-list")
@@ -132,8 +136,9 @@ class _LiveTurns:
         self._append(await self._read(min(self._shown, default=0)))
 
     async def _read(self, before: int) -> list[TurnView]:
-        given = {**self._wanted(), "before": before, "limit": _PAGE}
-        return await self._view.operator.turns.list.invoke(self._view.actor, given)
+        given = {**self.wanted(), "before": before, "limit": _PAGE}
+        found: list[TurnView] = await self._view.operator.turns.list.invoke(self._view.actor, given)
+        return found
 
     def _clear(self) -> None:
         self._rows.clear()
