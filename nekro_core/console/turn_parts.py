@@ -5,7 +5,7 @@ import json
 from nicegui import ui
 
 from nekro_core.chat import DeliveryState
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading
 from nekro_core.operator.turns import TurnDetails, TurnRunView, TurnSendView, TurnView
 
@@ -55,7 +55,7 @@ def code_block(text: str, *, bad: bool = False) -> None:
 
 
 def readable(value: str) -> str:
-    """Return JSON with lines of its own if it is long; any other text, such as cut JSON, as it is."""
+    """Return long JSON with lines of its own; any other text, such as cut JSON, as it is."""
     try:
         found = json.loads(value)
     except ValueError:
@@ -126,6 +126,8 @@ def _draw_send(view: View, send: TurnSendView) -> None:
         )
         state.tooltip(send.reason or send.delivery_id)
         if send.state is not DeliveryState.SENT:
-            ui.link(view.say("frame.page_undelivered"), f"{ROOT}/undelivered").classes("nc-small")
+            ui.link(view.say("frame.page_undelivered"), link_to(f"{ROOT}/undelivered")).classes(
+                "nc-small"
+            )
         if send.reason:
             ui.label(send.reason).classes("nc-bad nc-small nc-lines")

@@ -4,7 +4,7 @@ from nicegui import ui
 
 from nekro_core.agent.shown.viewer import ShownSection
 from nekro_core.console.turn_parts import code_block
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge
 from nekro_core.operator.turns import ShownPromptView, TurnDetails
 from nekro_core.system.errors import NekroError
@@ -48,7 +48,8 @@ def draw_prompt(view: View, prompt: ShownPromptView, *, replayed: bool = False) 
         if prompt.previous is not None and not replayed:
             turn_id, step = prompt.previous
             ui.link(
-                view.say("turns.previous", turn=turn_id, step=step + 1), f"{ROOT}/turns/{turn_id}"
+                view.say("turns.previous", turn=turn_id, step=step + 1),
+                link_to(f"{ROOT}/turns/{turn_id}"),
             ).classes("nc-small")
         ui.space()
         badge(

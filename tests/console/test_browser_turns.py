@@ -88,14 +88,14 @@ async def test_a_refused_message_leads_to_the_undelivered_ones(page: Page, addre
     await page.goto(f"{address}/ui/console/turns/5")
     await expect(page.get_by_text("the bot was muted in this group").first).to_be_visible()
     await page.locator(".nc-turn-call").get_by_role("link", name="Undelivered").first.click()
-    await page.wait_for_url("**/ui/console/undelivered")
+    await page.wait_for_url(f"{address}/ui/console/undelivered")
     await page.goto(f"{address}/ui/console/turns/99")
     await expect(page.get_by_text("there is no turn 99")).to_be_visible()
 
 
 async def test_a_turn_is_repeated_beside_the_original(page: Page, address: str) -> None:
     await page.goto(f"{address}/ui/console/turns/2")
-    await page.get_by_label("Persona").click()
+    await page.get_by_role("combobox", name="Persona").click()
     await page.get_by_role("option", name="another text").click()
     await page.get_by_label("Text of the persona").fill("You are a pirate.")
     await page.get_by_role("button", name="Repeat", exact=True).click()

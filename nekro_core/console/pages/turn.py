@@ -8,7 +8,7 @@ from nekro_core.console.turn_parts import amount, draw_steps, ending
 from nekro_core.console.turn_prompt import draw_prompts
 from nekro_core.console.turn_replay import draw_replay
 from nekro_core.console.turn_waterfall import draw_waterfall
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import heading, local_time
 from nekro_core.operator.turns import TurnDetails
 from nekro_core.system.errors import NekroError
@@ -21,7 +21,7 @@ async def turn_page(view: View) -> None:
     """Draw the page. While the turn runs, the page changes with it."""
     area, actor = view.operator.turns, view.actor
     turn_id = int(view.place["turn_id"])
-    ui.link(view.say("turns.back"), f"{ROOT}/turns").classes("nc-small")
+    ui.link(view.say("turns.back"), link_to(f"{ROOT}/turns")).classes("nc-small")
     shown = [await area.one(actor, turn_id=turn_id)]
 
     @ui.refreshable
@@ -69,7 +69,7 @@ def _draw_head(view: View, details: TurnDetails) -> None:
             ui.label(turn.asked or view.say("turns.forgotten")).classes("nc-grow nc-text")
         with ui.element("div").classes("nc-row nc-small"):
             of_chat = f"{ROOT}/turns?{urlencode({'chat': str(turn.chat_key)})}"
-            ui.link(str(turn.chat_key), of_chat)
+            ui.link(str(turn.chat_key), link_to(of_chat))
             about = [turn.user_id, turn.model, *amount(view, turn), local_time(turn.started)]
             if details.why:
                 about.append(view.say("turns.why", why=details.why))

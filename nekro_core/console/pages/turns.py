@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from nekro_core.console.turn_parts import amount, duration, ending
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import empty, local_time
 from nekro_core.operator.turns import TurnView
 from nekro_core.system.errors import NekroError
@@ -162,7 +162,7 @@ class _LiveTurns:
             with ui.element("div").classes("nc-row"):
                 ending(view, turn)
                 asked = turn.asked or view.say("turns.forgotten")
-                link = ui.link(asked, f"{ROOT}/turns/{turn.turn_id}")
+                link = ui.link(asked, link_to(f"{ROOT}/turns/{turn.turn_id}"))
                 link.classes("nc-grow nc-turn-asked")
                 ui.label(local_time(turn.started)).classes("nc-soft nc-small")
             about = [str(turn.chat_key), turn.user_id, turn.model, *amount(view, turn)]
