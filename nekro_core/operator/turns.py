@@ -10,6 +10,7 @@ from nekro_core.agent.replay.recorded_calls import ReplayedCall
 from nekro_core.agent.replay.replay import ReplayChanges, ReplayResult, TurnReplayer
 from nekro_core.agent.shown.viewer import PromptViewer, ShownSection, StepPrompt
 from nekro_core.chat import ChatKey, DeliveryState, plain_text
+from nekro_core.llm.dialect import body_text
 from nekro_core.llm.model import ChatModel
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change
@@ -143,6 +144,11 @@ class ShownPromptView:
     unchanged_tokens: int
     previous: tuple[int, int] | None
     error: str
+
+    @property
+    def json(self) -> bytes:
+        """The body as bytes. If ``exact``, these are the bytes that were sent."""
+        return body_text(self.body).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from nekro_core.chat import DeliveryState
+from nekro_core.chat import DeliveryState, plain_text
 from nekro_core.store.database import Database, Row
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.runs import RunRepository
@@ -31,7 +31,8 @@ SpanKind = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan:
     """A bar of the waterfall. Times are seconds since 1970; ``end`` is None if it has none yet.
-    ``step`` is -1 before the first step. ``failed`` says whether it went wrong."""
+    ``step`` is -1 before the first step. ``failed`` says whether it went wrong. ``detail`` has the
+    arguments of a call, the text of a message and the first line of a piece of code."""
 
     kind: SpanKind
     label: str
@@ -39,6 +40,7 @@ class TraceSpan:
     end: float | None
     step: int = -1
     failed: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,13 @@ def _step_spans(step: StepTrace) -> Iterator[TraceSpan]:
             end=each.ended,
             step=at,
             failed=each.ended is None,
+            detail=_line(step.step, each.line),
         )
+
+
+def _line(step: Step | None, line: int) -> str:
+    lines = step.reply.splitlines() if step else []
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
 
 def _run_spans(run: RunTrace) -> Iterator[TraceSpan]:
@@ -175,6 +183,7 @@ def _run_spans(run: RunTrace) -> Iterator[TraceSpan]:
             end=call.started + call.seconds if call.outcome else None,
             step=run.step,
             failed=call.outcome not in ("", "ok"),
+            detail=call.arguments,
         )
     for row in run.sends:
         over = row.state not in (DeliveryState.PENDING, DeliveryState.SENDING)
@@ -185,6 +194,7 @@ def _run_spans(run: RunTrace) -> Iterator[TraceSpan]:
             end=row.changed if over else None,
             step=run.step,
             failed=row.state in (DeliveryState.REJECTED, DeliveryState.DROPPED),
+            detail=plain_text(row.segments),
         )
 
 

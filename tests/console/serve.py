@@ -25,6 +25,7 @@ from tests.console.fill_models import fill_models
 from tests.console.fill_platforms import CONFIGURATION, fill_platforms
 from tests.console.fill_plugins import add_chat, write_plugins
 from tests.console.fill_statistics import fill_statistics
+from tests.console.fill_turns import fill_turns
 
 
 def visitor(request: Request) -> Actor:
@@ -38,6 +39,7 @@ async def main(folder: Path, port: int) -> None:
     settings = Settings.load()
     closing = anyio.Event()
     await fill_statistics(settings.database_url)
+    await fill_turns(folder)
     write_plugins(folder)
     configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()

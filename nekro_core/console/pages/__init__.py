@@ -16,6 +16,8 @@ from nekro_core.console.pages.plugins import plugins_page
 from nekro_core.console.pages.requests import requests_page
 from nekro_core.console.pages.statistics import statistics_page
 from nekro_core.console.pages.timers import timers_page
+from nekro_core.console.pages.turn import turn_page
+from nekro_core.console.pages.turns import turns_page
 from nekro_core.console.pages.undelivered import undelivered_page
 from nekro_core.operator.roles import AccessRole
 
@@ -24,6 +26,8 @@ PAGES = (
     ConsolePage(name="chats", group="chats", icon="forum", draw=chats_page),
     ConsolePage(name="chats", group="", icon="forum", draw=chat_page, path="/{chat_key:path}"),
     ConsolePage(name="statistics", group="overview", icon="bar_chart", draw=statistics_page),
+    ConsolePage(name="turns", group="chats", icon="bolt", draw=turns_page),
+    ConsolePage(name="turns", group="", icon="bolt", draw=turn_page, path="/{turn_id:int}"),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),

@@ -1,1 +1,1 @@
-"""Serves the operator's pages without scripts, and the routes of the HTTP API that go with them."""
+"""Serves the HTTP API of turns, plugins, tools and undelivered messages, and old addresses."""

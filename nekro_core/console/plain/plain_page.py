@@ -4,10 +4,9 @@ page does not. `Guard` checks the login, and the origin of forms."""
 from html import escape
 
 from nekro_core.console.page_texts import texts_of
+from nekro_core.console.plain.moved_pages import TURNS, UNDELIVERED
 from nekro_core.operator.http_routes import PAGE
 
-TURNS = f"{PAGE}/turns"
-OUTBOX = f"{PAGE}/outbox"
 PLUGINS = f"{PAGE}/plugins"
 _STYLE = """
 :root{color-scheme:light dark;--bg:#faf9f7;--card:#fff;--ink:#1d1c1a;--soft:#6d6a64;--line:#e4e1da;
@@ -54,7 +53,7 @@ def plain_page(language: str, title: str, body: str, *, path: str) -> str:
     pages = (
         (f"{PAGE}/", words["chat_title"]),
         (TURNS, words["turns_title"]),
-        (OUTBOX, words["outbox_title"]),
+        (UNDELIVERED, words["outbox_title"]),
         (PLUGINS, words["plugins_title"]),
     )
     links = "".join(

@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
+from nekro_core.console.plain.moved_pages import moved_outbox, moved_turns
 from nekro_core.console.plain.outbox_api import add_outbox
-from nekro_core.console.plain.outbox_page import outbox_page
 from nekro_core.console.plain.plugins_page import add_plugins, plugins_page
 from nekro_core.console.plain.tools_api import add_tools
-from nekro_core.console.plain.turns_page import add_turns, turns_page
+from nekro_core.console.plain.turns_api import add_turns
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.http_routes import API, Route
 
@@ -14,9 +14,9 @@ from nekro_core.operator.http_routes import API, Route
 def plain_routes(operator: OperatorHost) -> list[tuple[APIRouter, str]]:
     """Make the routers, each with the area that the scopes of API tokens name."""
     found = [
-        (outbox_page(operator), "outbox"),
+        (moved_outbox(), "outbox"),
         (plugins_page(operator), "plugins"),
-        (turns_page(operator), "turns"),
+        (moved_turns(), "turns"),
     ]
     for area, add in (
         ("tools", add_tools),

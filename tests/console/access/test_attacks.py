@@ -128,10 +128,6 @@ async def by_outbox(_: Web, who: httpx.AsyncClient) -> httpx.Response:
     return await who.post("/api/v1/outbox/d1/drop")
 
 
-async def by_form(_: Web, who: httpx.AsyncClient) -> httpx.Response:
-    return await who.post("/ui/outbox/d1/drop")
-
-
 async def by_plugin_page(_: Web, who: httpx.AsyncClient) -> httpx.Response:
     return await who.get("/plugins/some/page")
 
@@ -160,7 +156,6 @@ ACTS: list[Way] = [
     by_stop,
     by_tool,
     by_outbox,
-    by_form,
     by_plugin_page,
     by_invitation,
     by_own_role,

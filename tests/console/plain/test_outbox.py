@@ -1,4 +1,4 @@
-"""The operator lists, sends again and drops outgoing messages, over HTTP and on the page."""
+"""The operator lists, sends again and drops outgoing messages, over HTTP."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,9 +13,7 @@ from fastapi import APIRouter, FastAPI
 
 from nekro_core.api.console import Route
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
-from nekro_core.console.page_texts import texts_of
 from nekro_core.console.plain.outbox_api import add_outbox
-from nekro_core.console.plain.outbox_page import _html, outbox_page
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.store import Store
@@ -57,7 +55,6 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         app, router = FastAPI(), APIRouter(prefix="/api/v1", route_class=Route)
         add_outbox(router, operator)
         app.include_router(router)
-        app.include_router(outbox_page(operator))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://bot") as web:
             yield Bench(outbox, adapter, web)
@@ -102,36 +99,13 @@ async def test_invalid_requests_are_answered_with_the_reason(
     assert words in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("language", ["en", "zh", "ja"])
-def test_every_state_has_a_name_in_each_language(language: str) -> None:
-    assert all(texts_of("plain", language)[f"outbox_is_{state.value}"] for state in DeliveryState)
-
-
 async def test_a_dropped_message_can_be_sent_again(bench: Bench) -> None:
     await bench.lost("gone")
     (found,) = await bench.listed()
-    await bench.web.post(f"/ui/outbox/{found['id']}/drop")
-    rows = await bench.outbox.admin.listed([DeliveryState.DROPPED])
-    page = _html(rows, "en", "")
-    assert f'action="/ui/outbox/{found["id"]}/resend"' in page
-    assert f'action="/ui/outbox/{found["id"]}/drop"' not in page
-    assert "gone" not in (await bench.web.get("/ui/outbox")).text, "it is let go"
-
-
-async def test_the_outbox_is_managed_on_the_page(bench: Bench) -> None:
-    empty = await bench.web.get("/ui/outbox", headers={"Accept-Language": "zh"})
-    assert "发出的消息都已送达" in empty.text
-    await bench.lost("<b>bold</b> & more")
-    page = (await bench.web.get("/ui/outbox")).text
-    assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in page
-    assert "no answer within 5 s" in page
-    (found,) = await bench.listed()
-    assert f'action="/ui/outbox/{found["id"]}/resend"' in page
-    answer = await bench.web.post(f"/ui/outbox/{found['id']}/drop")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/outbox")
+    address = f"/api/v1/outbox/{found['id']}"
+    answer = await bench.web.post(f"{address}/drop")
+    assert (answer.status_code, answer.json()["state"]) == (200, "dropped")
     assert await bench.listed() == []
-    answer = await bench.web.post(f"/ui/outbox/{found['id']}/drop")
-    told = await bench.web.get(answer.headers["location"])
-    assert "is dropped: it cannot be dropped" in told.text
-    page = (await bench.web.get("/ui/outbox?said=<script>")).text
-    assert "<script>" not in page
+    again = await bench.web.post(f"{address}/drop")
+    assert "is dropped: it cannot be dropped" in again.json()["error"]["message"]
+    assert (await bench.web.post(f"{address}/resend")).status_code == 200

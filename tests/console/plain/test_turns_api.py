@@ -12,7 +12,8 @@ from fastapi import APIRouter, FastAPI
 
 from nekro_core.api.console import Route
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
-from nekro_core.console.plain.turns_page import add_turns, turns_page
+from nekro_core.console.plain.moved_pages import moved_outbox, moved_turns
+from nekro_core.console.plain.turns_api import add_turns
 from nekro_core.store import Step, Store
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -61,27 +62,18 @@ async def web(store: Store) -> AsyncIterator[httpx.AsyncClient]:
     app, router = FastAPI(), APIRouter(prefix="/api/v1", route_class=Route)
     add_turns(router, operator)
     app.include_router(router)
-    app.include_router(turns_page(operator))
+    app.include_router(moved_turns())
+    app.include_router(moved_outbox())
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://bot") as client:
         yield client
 
 
-async def test_the_page_lists_the_turns_of_all_chats(store: Store, web: httpx.AsyncClient) -> None:
-    empty = await web.get("/ui/turns", headers={"Accept-Language": "zh"})
-    assert "还没有人问过什么" in empty.text
+async def test_the_turns_of_all_chats_are_listed(store: Store, web: httpx.AsyncClient) -> None:
+    assert (await web.get("/api/v1/turns")).json() == {"turns": []}
     first = await turn(store, GROUP, "roll & win", "finished")
     second = await turn(store, OTHER, "hello", "model_unreachable")
     third = await turn(store, GROUP, "again", "")
-
-    page = (await web.get("/ui/turns")).text
-    assert page.index("again") < page.index("hello") < page.index("roll &amp; win")
-    assert "at work" in page
-    assert "the model failed</span><br><small>model_unreachable" in page
-    assert "3 answered, 2,700 tokens. By the prices in the settings: 0.75." in page
-    of_one = (await web.get(f"/ui/turns?chat={OTHER}")).text
-    assert "hello" in of_one
-    assert "again" not in of_one
 
     listed = (await web.get("/api/v1/turns")).json()["turns"]
     assert [each["id"] for each in listed] == [third, second, first]
@@ -91,20 +83,29 @@ async def test_the_page_lists_the_turns_of_all_chats(store: Store, web: httpx.As
     assert [each["id"] for each in older] == [first]
 
 
-async def test_the_page_shows_the_code_and_the_error_of_a_turn(
-    store: Store, web: httpx.AsyncClient
-) -> None:
+async def test_a_turn_has_its_replies_and_its_code(store: Store, web: httpx.AsyncClient) -> None:
     number = await turn(store, GROUP, "roll", "limit_repairs")
-    page = (await web.get(f"/ui/turns/{number}")).text
-    assert "roll(&lt;20&gt;)" in page
-    assert "<pre class=bad>NameError: roll</pre>" in page
-    assert "<pre>&lt;b&gt;</pre>" in page
-    assert "a limit was reached" in page
     read = (await web.get(f"/api/v1/turns/{number}")).json()
     assert read["replies"] == ["<b>"]
+    assert read["runs"][0]["code"] == "roll(<20>)"
     assert read["runs"][0]["error"] == "NameError: roll"
-    assert (await web.get("/ui/turns/999")).status_code == 404
     assert (await web.get("/api/v1/turns/999")).json()["error"]["code"] == "turn"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/ui/turns", "/ui/console/turns"),
+        ("/ui/turns?chat=web-group_a%26b", "/ui/console/turns?chat=web-group_a%26b"),
+        ("/ui/turns/7", "/ui/console/turns/7"),
+        ("/ui/outbox", "/ui/console/undelivered"),
+    ],
+)
+async def test_the_addresses_of_the_old_pages_lead_to_the_console(
+    web: httpx.AsyncClient, old: str, new: str
+) -> None:
+    answer = await web.get(old)
+    assert (answer.status_code, answer.headers["location"]) == (308, new)
 
 
 @pytest.mark.parametrize(("asked", "code"), [("limit=0", "number"), ("chat=nowhere", "chat")])

@@ -1,0 +1,171 @@
+"""Draws the page of turns: every time the bot answered, in the chats of all platforms."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from nicegui import ui
+
+from nekro_core.console.turn_parts import amount, duration, ending
+from nekro_core.console.view import ROOT, View, link_to
+from nekro_core.console.widgets import empty, local_time
+from nekro_core.operator.turns import TurnView
+from nekro_core.system.errors import NekroError
+
+_PAGE = 50
+_LOOK_S = 3.0
+"""Seconds between two looks for new turns."""
+
+
+async def turns_page(view: View) -> None:
+    """Draw the page. The address may set filters: ``?chat=``, ``user``, ``model``, ``stop`` and
+    ``failed=1``."""
+    ui.label(view.say("turns.lead")).classes("nc-lead")
+    rows = _LiveTurns(view)
+    with ui.element("div") as filters:
+        rows.wanted = await _draw_filters(view, rows.refresh)
+    filters.move(target_index=1)
+    await rows.refresh()
+    ui.timer(_LOOK_S, rows.look, immediate=False)
+
+
+async def _draw_filters(view: View, changed: Callable[[], Any]) -> Callable[[], dict[str, Any]]:
+    """Draw the filters. Returns a function that reads them as parameters of the query."""
+    asked = ui.context.client.request.query_params
+    choices = await view.operator.turns.choices(view.actor)
+    with ui.element("div").classes("nc-filters"):
+        chat = ui.input(view.say("turns.chat"), value=asked.get("chat", ""))
+        user = ui.input(view.say("turns.person"), value=asked.get("user", ""))
+        model = _choice(view, "turns.model", choices.models, asked.get("model", ""))
+        stop = _choice(view, "turns.stop", choices.stops, asked.get("stop", ""))
+        failed = ui.select(
+            {
+                "": view.say("turns.all"),
+                "yes": view.say("turns.failed"),
+                "no": view.say("turns.not_failed"),
+            },
+            value="yes" if asked.get("failed") else "",
+            label=view.say("turns.result"),
+        )
+        since = ui.input(view.say("turns.since")).props("type=datetime-local stack-label")
+        until = ui.input(view.say("turns.until")).props("type=datetime-local stack-label")
+    for text in (chat, user, since, until):
+        text.props("outlined dense clearable").on("change", changed)
+        text.on("clear", changed)
+    for each in (model, stop, failed):
+        each.props("outlined dense").on_value_change(changed)
+
+    def read() -> dict[str, Any]:
+        return {
+            "chat_key": (chat.value or "").strip() or None,
+            "user_id": (user.value or "").strip(),
+            "model": model.value or "",
+            "stop": stop.value or "",
+            "failed": {"yes": True, "no": False}.get(failed.value or ""),
+            "since": _seconds(since.value),
+            "until": _seconds(until.value),
+        }
+
+    return read
+
+
+def _choice(view: View, key: str, found: list[str], value: str) -> ui.select:
+    options = {"": view.say("turns.all")} | {each: each for each in found if each}
+    if value:
+        options.setdefault(value, value)
+    return ui.select(options, value=value, label=view.say(key))
+
+
+def _seconds(written: str | None) -> float:
+    try:
+        return datetime.fromisoformat(written or "").astimezone().timestamp()
+    except ValueError:  # Nothing, or half of a date.
+        return 0.0
+
+
+class _LiveTurns:
+    """The list. New turns appear at its top, and turns that run change, while older pages that were
+    opened stay."""
+
+    def __init__(self, view: View) -> None:
+        self.wanted: Callable[[], dict[str, Any]] = dict
+        """Returns the filters as parameters of the query."""
+        self._view = view
+        self._cards: dict[int, ui.element] = {}
+        self._shown: dict[int, TurnView] = {}
+        self._rows = ui.element("div").classes("nc-list")
+        self._more = ui.button(view.say("frame.older"), on_click=self._older)
+        self._more.props("flat no-caps").classes("nc-more")
+
+    async def refresh(self) -> None:
+        """Read the first page again."""
+        try:
+            found = await self._read(0)
+        except NekroError as error:
+            self._view.show_error(error)
+            return
+        self._clear()
+        with self._rows:
+            if not found:
+                empty(self._view, "turns.nothing")
+        self._append(found)
+
+    async def look(self) -> None:
+        """Show what has changed since the last look."""
+        try:
+            found = await self._read(0)
+        except NekroError:  # The next look may succeed; the filters have shown an error before.
+            return
+        if not self._shown or (found and not any(each.turn_id in self._shown for each in found)):
+            if found:
+                self._clear()
+                self._append(found)
+            return
+        for each in reversed(found):
+            if each.turn_id not in self._shown:
+                if each.turn_id < max(self._shown):
+                    continue  # It is older than the page, and has only now a value of the filter.
+                with self._rows:
+                    self._draw(each)
+                self._cards[each.turn_id].move(self._rows, target_index=0)
+            elif each != self._shown[each.turn_id]:
+                self._cards[each.turn_id].clear()
+                self._fill(each)
+
+    async def _older(self) -> None:
+        self._append(await self._read(min(self._shown, default=0)))
+
+    async def _read(self, before: int) -> list[TurnView]:
+        given = {**self.wanted(), "before": before, "limit": _PAGE}
+        found: list[TurnView] = await self._view.operator.turns.list.invoke(self._view.actor, given)
+        return found
+
+    def _clear(self) -> None:
+        self._rows.clear()
+        self._cards.clear()
+        self._shown.clear()
+
+    def _append(self, found: list[TurnView]) -> None:
+        with self._rows:
+            for each in found:
+                self._draw(each)
+        self._more.set_visibility(len(found) >= _PAGE)
+
+    def _draw(self, turn: TurnView) -> None:
+        self._cards[turn.turn_id] = ui.element("article").classes("nc-card")
+        self._fill(turn)
+
+    def _fill(self, turn: TurnView) -> None:
+        self._shown[turn.turn_id] = turn
+        view = self._view
+        with self._cards[turn.turn_id]:
+            with ui.element("div").classes("nc-row"):
+                ending(view, turn)
+                asked = turn.asked or view.say("turns.forgotten")
+                link = ui.link(asked, link_to(f"{ROOT}/turns/{turn.turn_id}"))
+                link.classes("nc-grow nc-turn-asked")
+                ui.label(local_time(turn.started)).classes("nc-soft nc-small")
+            about = [str(turn.chat_key), turn.user_id, turn.model, *amount(view, turn)]
+            if turn.ended:
+                about.append(duration(turn.ended - turn.started))
+            ui.label(" · ".join(each for each in about if each)).classes("nc-soft nc-small nc-text")
