@@ -39,9 +39,7 @@ def copy_button(view: View, text: str) -> None:
         ui.run_javascript(_COPY % json.dumps(text))
         view.tell(view.say("account.copied"))
 
-    ui.button(view.say("account.copy"), icon="content_copy", on_click=copy).props(
-        "outline no-caps"
-    )
+    ui.button(view.say("account.copy"), icon="content_copy", on_click=copy).props("outline no-caps")
 
 
 def show_once(view: View, title: str, text: str, *, hint: str = "", qr: bool = False) -> None:
@@ -58,7 +56,7 @@ def show_once(view: View, title: str, text: str, *, hint: str = "", qr: bool = F
         ui.label(title).classes("nc-dialog-title")
         ui.label(hint or view.say("account.once")).classes("nc-soft")
         area = ui.textarea(value=text).props("outlined readonly autogrow").classes("nc-wide")
-        area.props['aria-label'] = title
+        area.props["aria-label"] = title
         if qr:
             qr_code(text, title)
         with ui.row().classes("nc-dialog-buttons"):

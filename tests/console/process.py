@@ -19,9 +19,7 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def running_console(
-    folder: Path, program: str = "tests.console.serve"
-) -> AsyncIterator[str]:
+async def running_console(folder: Path, program: str = "tests.console.serve") -> AsyncIterator[str]:
     """The address of a console that anybody on this machine may open, or, with
     ``tests.console.serve_site``, of one with logins."""
     port = free_port()

@@ -14,10 +14,13 @@ from starlette.requests import Request
 
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
+from nekro_core.console.file_routes import file_routes
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+from tests.console.fill_logs import filled_log
+from tests.console.fill_people import fill_people
 
 
 def visitor(request: Request) -> Actor:
@@ -28,8 +31,12 @@ def visitor(request: Request) -> Actor:
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
-    async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
+    async with App.open(
+        settings, {}, model=ScriptedModel(lambda _: "hi"), logs=filled_log()[0]
+    ) as app:
         site = FastAPI(openapi_url=None)
+        await fill_people(app)
+        site.include_router(file_routes(app.operations, visitor))
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             site.mount("/ui", pages)

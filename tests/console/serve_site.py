@@ -13,13 +13,14 @@ from fastapi import FastAPI
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.llm.scripted import ScriptedModel
+from tests.console.fill_logs import filled_log
 from tests.console.fill_people import fill_people
 
 
 async def main(folder: Path, port: int) -> None:
     settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     async with (
-        App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app,
+        App.open(settings, {}, model=ScriptedModel(lambda _: "hi"), logs=filled_log()[0]) as app,
         anyio.create_task_group() as tasks,
     ):
         await fill_people(app)

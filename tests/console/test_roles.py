@@ -50,9 +50,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-async def site(
-    tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
-) -> AsyncIterator[Site]:
+async def site(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Site]:
     """A whole site in a process of its own."""
     folder = tmp_path_factory.mktemp("site")
     async with running_console(folder, "tests.console.serve_site") as address:
@@ -90,7 +88,9 @@ def expected(operation: Operation, role: AccessRole) -> int:
 
 
 @pytest.mark.parametrize("role", AccessRole)
-async def test_a_browser_may_do_what_its_role_allows(app: App, site: Site, role: AccessRole) -> None:
+async def test_a_browser_may_do_what_its_role_allows(
+    app: App, site: Site, role: AccessRole
+) -> None:
     operations = app.operations.operations()
     table = {name: await status_of(site.browsers[role], each) for name, each in operations.items()}
     assert table == {name: expected(each, role) for name, each in operations.items()}

@@ -103,9 +103,7 @@ async def _draw_factor(view: View, refresh: Callable[[], Any]) -> None:
             if await confirm(
                 view, view.say("account.remove_ask"), button=view.say("account.remove_factor")
             ):
-                removing = area.remove_second_factor.invoke(
-                    actor, {"present": present.value or ""}
-                )
+                removing = area.remove_second_factor.invoke(actor, {"present": present.value or ""})
                 await view.perform(removing, view.say("account.factor_removed"), refresh=refresh)
 
         again = "account.factor_again" if on else "account.factor_set_up"
@@ -166,9 +164,7 @@ async def _draw_sessions(view: View) -> None:
             show.refresh()
 
     async def end_all() -> None:
-        if await confirm(
-            view, view.say("account.end_all_ask"), button=view.say("account.end_all")
-        ):
+        if await confirm(view, view.say("account.end_all_ask"), button=view.say("account.end_all")):
             await view.perform(
                 area.end_sessions(actor), view.say("account.ended_all"), refresh=show.refresh
             )
@@ -222,7 +218,10 @@ async def _draw_tokens(view: View) -> None:
         )
         wanted.props("outlined dense use-chips").classes("nc-wide")
         days = ui.select(
-            {each: view.say("account.days" if each else "account.ever", days=each) for each in _DAYS},
+            {
+                each: view.say("account.days" if each else "account.ever", days=each)
+                for each in _DAYS
+            },
             value=90,
             label=view.say("account.token_days"),
         ).props("outlined dense")

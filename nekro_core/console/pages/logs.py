@@ -156,7 +156,7 @@ async def _draw_tools(view: View, live: _LiveLog) -> None:
     def pause() -> None:
         live.pause(not live.paused)
         button.text = view.say("logs.go_on" if live.paused else "logs.pause")
-        button.props(f'icon={"play_arrow" if live.paused else "pause"}')
+        button.props(f"icon={'play_arrow' if live.paused else 'pause'}")
 
     button = ui.button(view.say("logs.pause"), icon="pause", on_click=pause)
     button.props("outline no-caps")

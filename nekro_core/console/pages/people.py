@@ -44,9 +44,7 @@ def _roles(view: View) -> dict[str, str]:
 
 def _draw_invite(view: View, refresh: Callable[[], Any]) -> None:
     area, actor = view.operator.people, view.actor
-    with ui.expansion(view.say("people.invite"), icon="person_add").classes(
-        "nc-card nc-expansion"
-    ):
+    with ui.expansion(view.say("people.invite"), icon="person_add").classes("nc-card nc-expansion"):
         name = ui.input(view.say("people.name")).props("outlined dense maxlength=40")
         role = ui.select(_roles(view), value="viewer", label=view.say("people.role"))
         role.props("outlined dense").classes("nc-people-role")
