@@ -1,4 +1,4 @@
-"""Draws what is shown only once: links, tokens, recovery codes, each with a button that copies it."""
+"""Draws what is shown only once: links, tokens and recovery codes, with a button to copy them."""
 
 import base64
 import json

@@ -182,7 +182,7 @@ def _draw_session(view: View, session: SessionView, refresh: Callable[[], Any]) 
             badge(view.say("account.this_browser"), "good")
         ui.label(session.user_agent or view.say("account.unknown_browser")).classes("nc-grow")
         used = view.say("people.last_seen", time=local_time(session.last_used))
-        ui.label(" · ".join((session.address, used))).classes("nc-soft nc-small")
+        ui.label(f"{session.address} · {used}").classes("nc-soft nc-small")
         ui.button(
             view.say("account.end"),
             on_click=lambda: view.perform(
