@@ -155,6 +155,10 @@ class BackupService:
             manifest = await run_in_thread(work, partial(check_backup, received, work))
             keep = partial(self._own.keep_upload, received, manifest.begun)
             return await anyio.to_thread.run_sync(keep), manifest
+        except BackupError as error:
+            if received is None:
+                raise
+            raise type(error)(str(error).replace(received.name, "the file")) from None
         finally:
             self._receiving = False
             if received is not None:
