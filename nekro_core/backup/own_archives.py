@@ -3,6 +3,7 @@
 import fcntl
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +15,12 @@ from nekro_core.backup.errors import BackupRefused
 FOLDER = "backups"
 """The folder in the data folder. Only its owner can read it."""
 
-_NAME = re.compile(r"nekro-\d{8}-\d{6}(-\d+)?\.zip")
+_NAME = re.compile(r"(nekro|uploaded)-\d{8}-\d{6}(-\d+)?\.zip")
+_COMING = ".coming-"
+"""The beginning of the names of files that are being received."""
 _LOCK = ".making"
+_LATEST = 4e9
+"""A time, in seconds since 1970, that every file system can store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +67,41 @@ class OwnBackups:
         """Delete a backup. Raises `BackupRefused` if there is none, and `OSError`."""
         self.get(name).path.unlink(missing_ok=True)
 
-    def free_path(self, now: float) -> Path:
-        """Return the path for a new backup that is made now. The folder is made."""
+    def free_path(self, now: float, *, kind: str = "nekro") -> Path:
+        """Return the path for a new backup that is made now. The folder is made. ``kind`` is
+        ``nekro`` or ``uploaded``."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
-        path, number = self.folder / f"nekro-{stamp}.zip", 1
+        path, number = self.folder / f"{kind}-{stamp}.zip", 1
         while path.exists():
             number += 1
-            path = self.folder / f"nekro-{stamp}-{number}.zip"
+            path = self.folder / f"{kind}-{stamp}-{number}.zip"
         return path
 
+    def new_upload(self) -> Path:
+        """Make an empty file for a backup that is received, and delete what an earlier process has
+        left. Raises `OSError`."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in self.folder.glob(f"{_COMING}*"):
+            path.unlink(missing_ok=True)
+        file, name = tempfile.mkstemp(prefix=_COMING, dir=self.folder)
+        os.close(file)
+        return Path(name)
+
+    def keep_upload(self, received: Path, made: float) -> OwnBackup:
+        """Put a received and checked file into the list. ``made`` is when the backup was made, in
+        seconds since 1970. Raises `OSError`."""
+        made = min(max(made, 0.0), _LATEST)
+        path = self.free_path(made, kind="uploaded")
+        os.utime(received, (made, made))
+        received.rename(path)
+        return OwnBackup(name=path.name, path=path, made=made, size=path.stat().st_size)
+
     def delete_old(self, keep: int) -> tuple[str, ...]:
-        """Delete all backups but the newest ``keep``. Return the names of the deleted ones."""
-        old = self.list()[keep:]
+        """Delete all backups of this bot but the newest ``keep``. Uploaded ones stay. Return the
+        names of the deleted ones."""
+        own = [each for each in self.list() if not each.name.startswith("uploaded")]
+        old = own[keep:]
         for backup in old:
             backup.path.unlink(missing_ok=True)
         return tuple(backup.name for backup in old)

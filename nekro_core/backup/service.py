@@ -1,5 +1,6 @@
 """The backups of a running bot: makes them on request and by a schedule, lists and deletes them."""
 
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -30,6 +31,15 @@ from nekro_core.system.background_tasks import background_tasks
 LOOK_S = 60.0
 """Seconds between two looks at the clock. A machine may have slept meanwhile."""
 
+MOST_UPLOADED_BYTES = 64 * 1024**3
+"""Maximum size of an uploaded backup."""
+_KEPT_FREE = 256 * 1024**2
+"""Number of bytes that an upload leaves free on the disk."""
+_LOOK_BYTES = 16 * 1024**2
+"""Number of received bytes between two looks at the free space of the disk."""
+_PIECE_S = 60.0
+"""Maximum seconds until the next piece of an uploaded backup."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBackup:
@@ -51,6 +61,7 @@ class BackupService:
         self._own = OwnBackups(source.data)
         self._work: BackupWork | None = None
         self._running: RunningBackup | None = None
+        self._receiving = False
 
     @classmethod
     @asynccontextmanager
@@ -127,6 +138,32 @@ class BackupService:
         path, work = await self.path(name), BackupWork(report)
         return await run_in_thread(work, partial(check_backup, path, work))
 
+    async def receive(self, pieces: AsyncIterator[bytes]) -> tuple[OwnBackup, Manifest]:
+        """Store a backup that comes in pieces, check it, and add it to the list.
+
+        Raises `BackupRefused` if another one is coming, if it is too large, or if nothing came for
+        `_PIECE_S`; `InvalidBackup`, `BackupTooNew` and `OSError`. Then, and if the caller is
+        cancelled, no file is left.
+        """
+        if self._receiving:
+            raise BackupRefused("another backup is being uploaded now: wait for it")
+        self._receiving, received = True, None
+        try:
+            received = await anyio.to_thread.run_sync(self._own.new_upload)
+            await _store(pieces, received)
+            work = BackupWork()
+            manifest = await run_in_thread(work, partial(check_backup, received, work))
+            keep = partial(self._own.keep_upload, received, manifest.begun)
+            return await anyio.to_thread.run_sync(keep), manifest
+        except BackupError as error:
+            if received is None:
+                raise
+            raise type(error)(str(error).replace(received.name, "the file")) from None
+        finally:
+            self._receiving = False
+            if received is not None:
+                received.unlink(missing_ok=True)
+
     async def path(self, name: str) -> Path:
         """Return the file of a backup. Raises `BackupRefused` if there is none."""
         return (await anyio.to_thread.run_sync(self._own.get, name)).path
@@ -177,3 +214,28 @@ class BackupService:
                 logger.info("a backup was made: {} ({} bytes)", made.path.name, made.size)
             except (BackupError, OSError) as error:
                 logger.error("the backup of the schedule failed: {}", error)
+
+
+async def _store(pieces: AsyncIterator[bytes], target: Path) -> None:
+    """Write all pieces to ``target``. Raises `BackupRefused` and `OSError`."""
+    size = looked = 0
+    async with await anyio.open_file(target, "wb") as file:
+        while True:
+            try:
+                with anyio.fail_after(_PIECE_S):
+                    piece = await anext(pieces, None)
+            except TimeoutError:
+                raise BackupRefused(
+                    f"nothing came for {_PIECE_S:.0f} s: upload the backup again"
+                ) from None
+            if piece is None:
+                return
+            size += len(piece)
+            if size > MOST_UPLOADED_BYTES:
+                raise BackupRefused(f"the file is larger than {MOST_UPLOADED_BYTES} bytes")
+            if not looked or size - looked > _LOOK_BYTES:
+                looked = size
+                usage = await anyio.to_thread.run_sync(shutil.disk_usage, target.parent)
+                if usage.free < _KEPT_FREE + _LOOK_BYTES:
+                    raise BackupRefused("the bot's disk is full: free some space first")
+            await file.write(piece)

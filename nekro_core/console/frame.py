@@ -97,6 +97,7 @@ def _add_page(
             language=language,
             place={name: str(value) for name, value in request.path_params.items()},
             look_again=visit.current if visit else None,
+            session_id=visit.session_id if visit else 0,
         )
         title = view.say(f"frame.page_{page.name or 'home'}")
         ui.page_title(f"{title} · {bot_name}")
@@ -294,6 +295,12 @@ def _draw_preferences(view: View) -> None:
     with ui.button(icon="tune").props("flat round dense") as button:
         button.props(f'aria-label="{view.say("frame.preferences")}"')
         with ui.menu():
+            ui.menu_item(
+                view.say("frame.account", name=view.actor.name),
+                lambda: ui.navigate.to(f"{ROOT}/account"),
+            )
+            ui.menu_item(view.say("frame.log_out"), _log_out)
+            ui.separator()
             for name in ("auto", "light", "dark"):
                 ui.menu_item(
                     view.say(f"frame.theme_{name}"), lambda name=name: _prefer(THEME_COOKIE, name)
@@ -304,6 +311,15 @@ def _draw_preferences(view: View) -> None:
                     console_texts().say("frame.language", language),
                     lambda language=language: _prefer(LANGUAGE_COOKIE, language),
                 )
+
+
+def _log_out() -> None:
+    """End the browser's session. The browser sends the form itself, because the session's cookie is
+    sent and deleted by HTTP."""
+    ui.run_javascript(
+        'const form = document.createElement("form"); form.method = "post"; '
+        'form.action = "/logout"; document.body.append(form); form.submit();'
+    )
 
 
 def _prefer(cookie: str, value: str) -> None:

@@ -72,7 +72,7 @@ class OperatorApi:
                 return await self._act(request, actor, operation)
             return await _ask(request, actor, operation)
         except NekroError as error:
-            return _refused(request, error)
+            return refusal(request, error)
 
     async def _act(
         self, request: Request, actor: Actor, operation: BoundAction[..., Any]
@@ -165,7 +165,8 @@ def _error(code: str, message: str, **more: Any) -> dict[str, Any]:
     return {"error": {"code": code, "message": message, **more}}
 
 
-def _refused(request: Request, error: NekroError) -> Response:
+def refusal(request: Request, error: NekroError) -> Response:
+    """Return the answer to a request that was refused."""
     text = str(error)
     match error:
         case NotAllowed():

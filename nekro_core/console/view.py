@@ -45,6 +45,7 @@ class View:
         place: What follows the page's name in the address, by the names in `ConsolePage.path`.
         look_again: Finds out who looks at the page now; None if nobody may any more. The page stays
             open for long, and meanwhile the person may be logged out or get another role.
+        session_id: The number of the browser's session; 0 if there is none.
     """
 
     operator: Operator
@@ -54,6 +55,7 @@ class View:
     toasts: ui.column | None = None
     place: Mapping[str, str] = field(default_factory=dict)
     look_again: Callable[[], Awaitable[Actor | None]] | None = None
+    session_id: int = 0
 
     def say(self, key: str, **values: object) -> str:
         """Return a text in the language of the page."""

@@ -23,6 +23,7 @@ from nekro_core.console.access.login import link_routes, login_routes
 from nekro_core.console.access.login_attempts import Clock
 from nekro_core.console.access.settings import AccessSettings
 from nekro_core.console.deferred_page import DeferredPage
+from nekro_core.console.download_routes import download_routes
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.plain.routes import plain_routes
 from nekro_core.operator.audit import AuditLog
@@ -130,6 +131,7 @@ class ConsoleSite:
         app.include_router(link_routes(self.authenticator, self._audit))
         for router, area in (*plain_routes(operator), *self._routers):
             app.include_router(router, dependencies=[Depends(_allowed(area))])
+        app.include_router(download_routes(operations, _actor_of))
         app.mount(OPERATIONS, OperatorApi(operations, _actor_of, __version__))
         app.mount(PLUGINS, operator.pages)
         app.mount(WEBHOOKS, operator.webhooks)

@@ -1,10 +1,11 @@
 """Makes, checks, shows and deletes backups, and prepares a restore for the next start."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import anyio
 from pydantic import Field, SecretStr
 
 from nekro_core.backup.manifest import Manifest
@@ -14,8 +15,11 @@ from nekro_core.backup.progress import BackupProgress
 from nekro_core.backup.service import BackupService
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change
-from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.errors import NoSuchItem, NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor
+
+_AUDIT_S = 10.0
+"""Maximum time in seconds to store that an upload was cancelled."""
 
 BackupName = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -115,17 +119,68 @@ class Backups(Area):
         found = await self._service.prepared_restore()
         return None if found is None else _restore_view(found)
 
-    @query(role=AccessRole.OWNER)
-    async def download(self, actor: Actor, *, name: BackupName) -> BackupFile:  # noqa: ARG002
-        """Get the file of a backup. It contains the messages of all chats.
+    async def download(self, actor: Actor, *, name: str) -> BackupFile:
+        """Get the file of a backup, to send it to a person. It contains the messages of all chats,
+        so the audit log says who took it.
 
         Args:
+            actor: Who asks.
             name: The name of the backup.
+
+        Returns:
+            The file.
+
+        Raises:
+            NotAllowed: The actor is no owner, or their token has not the scope ``backups:act``.
+            NoSuchItem: There is no such backup.
         """
+        entry_id = await self._begin(actor, "backups.download", {"name": name[:200]})
         for each in await self._service.list():
             if each.name == name:
+                await self.audit_log.done(entry_id, Change(result=None, subject=name))
                 return BackupFile(name=each.name, path=each.path, size=each.size)
-        raise NoSuchItem(f"there is no backup {name!r}; it may have been deleted")
+        error = NoSuchItem(f"there is no backup {name[:200]!r}; it may have been deleted")
+        await self.audit_log.failed(entry_id, "failed", str(error))
+        raise error
+
+    async def upload(self, actor: Actor, pieces: AsyncIterator[bytes]) -> BackupContents:
+        """Add the file of a backup that was made by this bot or another one. It is checked before
+        it is in the list. A cancelled upload leaves nothing.
+
+        Args:
+            actor: Who asks.
+            pieces: The content of the file.
+
+        Returns:
+            What is in the backup.
+
+        Raises:
+            NotAllowed: The actor is no owner, or their token has not the scope ``backups:act``.
+            BackupError: The file is no whole backup, is too large, or another one is coming.
+            OSError: The file cannot be stored.
+        """
+        entry_id = await self._begin(actor, "backups.upload", {})
+        try:
+            backup, manifest = await self._service.receive(pieces)
+        except BaseException as error:
+            outcome = "failed" if isinstance(error, Exception) else "cancelled"
+            with anyio.move_on_after(_AUDIT_S, shield=True):
+                await self.audit_log.failed(entry_id, outcome, str(error) or type(error).__name__)
+            raise
+        contents = _contents(backup.name, manifest)
+        await self.audit_log.done(
+            entry_id, Change(result=contents, subject=backup.name, new=contents)
+        )
+        return contents
+
+    async def _begin(self, actor: Actor, action: str, parameters: Mapping[str, str]) -> int:
+        """Begin an entry of the audit log. Raises `NotAllowed` for everybody but owners."""
+        entry_id = await self.audit_log.begin(actor, action, parameters)
+        if actor.role.allows(AccessRole.OWNER) and actor.in_scope(self.name, acts=True):
+            return entry_id
+        text = f"{action} needs the role {AccessRole.OWNER}, and of a token the scope backups:act"
+        await self.audit_log.failed(entry_id, "denied", text)
+        raise NotAllowed(text)
 
     @action(role=AccessRole.OWNER)
     async def make(

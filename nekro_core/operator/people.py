@@ -1,5 +1,6 @@
 """Manages the people of the console: who they are, what they may do, and how they log in."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -46,7 +47,8 @@ class People(Area):
     @query(role=AccessRole.OWNER)
     async def everybody(self, actor: Actor) -> list[PersonView]:  # noqa: ARG002
         """List all people in the order in which they were added."""
-        return [person_view(each) for each in await self._identity.people.all()]
+        found = await self._identity.people.all()
+        return [replace(person_view(each), last_seen=await self._last_seen(each)) for each in found]
 
     @query(role=AccessRole.VIEWER)
     async def myself(self, actor: Actor) -> PersonView:
@@ -318,6 +320,17 @@ class People(Area):
         await self._identity.tokens.revoke(token_id)
         view = token_view(token, names[token.person_id])
         return Change(result=view, subject=view.name, old=view)
+
+    async def _last_seen(self, person: ConsolePerson) -> float:
+        """Return when a person was last here: with a browser, with a token, or, if these have
+        ended, when they last did something that is in the audit log."""
+        sessions = await self._identity.sessions.of(person)
+        tokens = await self._identity.tokens.all()
+        done = await self.audit_log.rows.newest(actor=person.name, limit=1)
+        times = [each.last_used for each in sessions]
+        times += [each.last_used for each in tokens if each.person_id == person.person_id]
+        times += [each.at for each in done]
+        return max(times, default=0.0)
 
     async def _own(self, actor: Actor) -> ConsolePerson:
         """Get the person who asks. Raises `NoSuchItem`."""

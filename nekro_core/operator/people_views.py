@@ -19,6 +19,8 @@ class PersonView:
         has_second_factor: Whether a login also needs a code.
         recovery_codes: How many recovery codes are left. Only in the person's own view.
         created: Seconds since 1970.
+        last_seen: When the person last did something here, exact to a minute, in seconds since
+            1970; 0 if this is not known. Only in the list of everybody.
     """
 
     name: str
@@ -28,6 +30,7 @@ class PersonView:
     has_second_factor: bool
     recovery_codes: int
     created: float
+    last_seen: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,16 @@ from starlette.requests import Request
 
 from nekro_core.app import App
 from nekro_core.app.settings import Settings
+from nekro_core.console.download_routes import download_routes
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import new_driver
 from tests.console import fill_chats
+from tests.console.fill_logs import filled_log
 from tests.console.fill_models import fill_models
+from tests.console.fill_people import fill_people
 from tests.console.fill_platforms import CONFIGURATION, fill_platforms
 from tests.console.fill_plugins import add_chat, write_plugins
 from tests.console.fill_statistics import fill_statistics
@@ -44,16 +47,20 @@ async def main(folder: Path, port: int) -> None:
     configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()
     async with (
-        App.open(settings, configuration, model=ScriptedModel(lambda _: "hi")) as app,
+        App.open(
+            settings, configuration, model=ScriptedModel(lambda _: "hi"), logs=filled_log()[0]
+        ) as app,
         anyio.create_task_group() as tasks,
     ):
         app.platforms.attach(app, driver, configuration)
         await add_chat(app)
+        await fill_people(app)
         await fill_models(app)
         await fill_chats.fill(app)
         site = driver.server_app  # platforms that are enabled add their addresses to it
         site.mount("/plugins", app.operator.pages)
         fill_chats.add_routes(site, app)
+        site.include_router(download_routes(app.operations, visitor))
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             site.mount("/ui", pages)

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from nekro_core.backup.errors import BackupRefused
+from nekro_core.backup.errors import BackupRefused, InvalidBackup
 from nekro_core.backup.make import BackupSource
 from nekro_core.backup.service import BackupService
 from nekro_core.backup.settings import BackupSettings
@@ -56,6 +56,48 @@ async def test_a_backup_is_made_checked_downloaded_and_deleted(tmp_path: Path) -
         entries = await store.audit.newest()
         assert [each.action for each in entries].count("backups.delete") == 3
         assert PASSPHRASE.get_secret_value() not in repr(entries)
+
+
+async def pieces_of(content: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(content), 1000):
+        yield content[at : at + 1000]
+
+
+async def test_an_uploaded_backup_is_checked_and_survives_the_making_of_others(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path / "data") as (backups, store):
+        made = (await backups.make(OWNER)).result
+        content = (await backups.download(OWNER, name=made.name)).path.read_bytes()
+        kept = await backups.upload(OWNER, pieces_of(content))
+        assert kept.name.startswith("uploaded-")
+        assert (kept.files, kept.size) == (made.files, made.size)
+        for faulty in (content[:-100], b"", b"no zip"):
+            with pytest.raises(InvalidBackup):
+                await backups.upload(OWNER, pieces_of(faulty))
+        for _ in range(3):
+            await backups.make(OWNER)
+        names = [each.name for each in await backups.newest(VIEWER)]
+        assert kept.name in names
+        assert len(names) == 3  # it, and the two that the settings keep
+        left = [each.name for each in (tmp_path / "data" / "backups").iterdir()]
+        assert not [name for name in left if name.startswith(".coming")]
+        entries = await store.audit.newest()
+        assert {"backups.upload", "backups.download"} <= {each.action for each in entries}
+
+
+async def test_an_upload_that_stops_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"PK"
+        await anyio.sleep_forever()
+
+    async with opened(tmp_path / "data") as (backups, store):
+        with anyio.move_on_after(0.2):
+            await backups.upload(OWNER, endless())
+        assert not [*(tmp_path / "data" / "backups").glob(".coming*")]
+        assert (await store.audit.newest())[0].outcome == "cancelled"
+        with pytest.raises(NotAllowed):
+            await backups.upload(OPERATOR, endless())
 
 
 async def test_only_the_owner_makes_downloads_and_restores_backups(tmp_path: Path) -> None:

@@ -225,3 +225,14 @@ async def test_a_token_with_impossible_values_is_refused(
 ) -> None:
     with pytest.raises((InvalidToken, InvalidParameters)):
         await console.people.make_token(console.owner, label=label, scopes=scopes, days=days)
+
+
+async def test_the_owner_sees_when_people_were_last_here(console: Console) -> None:
+    lin = await console.add("Lin")
+    await console.people.invite(console.owner, name="Wei", role=AccessRole.VIEWER)
+    seen = {each.name: each.last_seen for each in await console.people.everybody(console.owner)}
+    assert seen["Lin"] == seen["Wei"] == 0
+    await console.people.make_token(lin, label="script", scopes=("turns:read",))
+    seen = {each.name: each.last_seen for each in await console.people.everybody(console.owner)}
+    assert seen["Lin"] > 0
+    assert seen["Wei"] == 0

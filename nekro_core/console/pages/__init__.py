@@ -2,13 +2,17 @@
 
 from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages.about import about_page
+from nekro_core.console.pages.account import account_page
 from nekro_core.console.pages.audit import audit_page
+from nekro_core.console.pages.backups import backups_page
 from nekro_core.console.pages.chat import chat_page
 from nekro_core.console.pages.chats import chats_page
 from nekro_core.console.pages.home import home_page
+from nekro_core.console.pages.logs import logs_page
 from nekro_core.console.pages.mcp import mcp_page
 from nekro_core.console.pages.models import models_page
 from nekro_core.console.pages.network import network_page
+from nekro_core.console.pages.people import people_page
 from nekro_core.console.pages.personas import personas_page
 from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
@@ -40,6 +44,12 @@ PAGES = (
     ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
     ConsolePage(name="mcp", group="bot", icon="extension", draw=mcp_page),
     ConsolePage(name="network", group="bot", icon="lan", draw=network_page),
+    ConsolePage(name="account", group="system", icon="account_circle", draw=account_page),
+    ConsolePage(
+        name="people", group="system", icon="group", draw=people_page, role=AccessRole.OWNER
+    ),
+    ConsolePage(name="backups", group="system", icon="archive", draw=backups_page),
+    ConsolePage(name="logs", group="system", icon="subject", draw=logs_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),

@@ -1,0 +1,200 @@
+"""Draws the page of the log of the running bot."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import anyio
+from nicegui import ui
+
+from nekro_core.console.view import View
+from nekro_core.console.visible_text import visible_text
+from nekro_core.console.widgets import local_time
+from nekro_core.operator.errors import OperatorError
+from nekro_core.operator.roles import AccessRole
+from nekro_core.system.logs.line import LogFilter, LogLine
+from nekro_core.system.logs.ring import MissedLines
+
+DOWNLOAD = "/api/v1/logs"
+LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ERROR": 40}
+_FIRST_LINES = 200
+_MOST_LINES = 1000
+"""Maximum number of lines on the page. The browser gets slow with many more."""
+_GATHER_S = 0.1
+"""Seconds for which new lines are gathered before the browser gets them together."""
+
+
+class _LiveLog:
+    """The lines on one opened page."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._wanted = LogFilter()
+        self._restart = anyio.CancelScope()
+        self._new: deque[LogLine | MissedLines] = deque(maxlen=_MOST_LINES)
+        self._newest = 0
+        self.shown = _FIRST_LINES
+        self.paused = False
+        self.lines = ui.log(max_lines=_MOST_LINES).classes("nc-log")
+        self.lines.props["aria-label"] = view.say("logs.lines")
+        self.lines.props('role="log" tabindex="0"')
+        self.waiting = ui.label().classes("nc-soft nc-small").props('role="status"')
+
+    def search(self, wanted: LogFilter, lines: int = _FIRST_LINES) -> None:
+        """Show other lines."""
+        self._wanted, self.shown = wanted, lines
+        self._restart.cancel()
+
+    def older(self) -> None:
+        """Show more lines."""
+        self.search(self._wanted, min(self.shown + _FIRST_LINES, _MOST_LINES))
+
+    def pause(self, paused: bool) -> None:
+        """Hold new lines back, or show them."""
+        self.paused = paused
+        self.show_new()
+
+    async def follow(self) -> None:
+        """Show new lines until the page closes."""
+        area, actor = self._view.operator.logs, self._view.actor
+        while True:
+            with anyio.CancelScope() as self._restart:
+                # Followed first, so that no line between the two is lost.
+                async with area.follow(actor, self._wanted) as lines:
+                    await self._begin()
+                    async for line in lines:
+                        self._new.append(line)
+
+    async def show_gathered(self) -> None:
+        """Show gathered lines until the page closes."""
+        while True:
+            await anyio.sleep(_GATHER_S)
+            self.show_new()
+
+    def show_new(self) -> None:
+        """Show the lines that came since the last call, if the page is not paused."""
+        count = len(self._new)
+        self.waiting.text = self._view.say("logs.held", count=count) if self.paused else ""
+        if not self.paused:
+            lines = [*self._new]
+            self._new.clear()
+            self._draw(lines)
+
+    async def _begin(self) -> None:
+        wanted = self._wanted
+        found = await self._view.operator.logs.newest(
+            self._view.actor,
+            severity=wanted.severity,
+            chat_key=wanted.chat_key,
+            turn_id=wanted.turn_id,
+            plugin=wanted.plugin,
+            text=wanted.text,
+            limit=self.shown,
+        )
+        self.lines.clear()
+        self._new.clear()
+        self._newest = 0
+        self._draw([*reversed(found)])
+        if not found:
+            self.lines.push(self._view.say("logs.nothing"), classes="nc-soft")
+
+    def _draw(self, lines: Sequence[LogLine | MissedLines]) -> None:
+        for line in lines:
+            if isinstance(line, MissedLines):
+                self.lines.push(self._view.say("logs.missed", count=line.count), classes="nc-bad")
+            elif line.number > self._newest:
+                self._newest = line.number
+                self.lines.push(_line_of(line), classes=f"nc-log-{_kind(line)}")
+
+
+async def logs_page(view: View) -> None:
+    """Draw the page."""
+    ui.label(view.say("logs.lead")).classes("nc-lead")
+    filters = ui.element("div").classes("nc-filters")
+    tools = ui.element("div").classes("nc-row")
+    live = _LiveLog(view)
+    with filters:
+        _draw_filters(view, live)
+    with tools:
+        await _draw_tools(view, live)
+    view.while_open(live.follow)
+    view.while_open(live.show_gathered)
+
+
+def _draw_filters(view: View, live: _LiveLog) -> None:
+    levels = {number: name for name, number in LEVELS.items()}
+    level = ui.select(
+        {0: view.say("logs.all_levels")} | levels, value=0, label=view.say("logs.from_level")
+    )
+    fields = {
+        name: ui.input(view.say(f"logs.{name}")).props("outlined dense clearable debounce=300")
+        for name in ("text", "chat", "turn", "plugin")
+    }
+    level.props("outlined dense")
+
+    def search() -> None:
+        written = {name: (each.value or "").strip() for name, each in fields.items()}
+        turn = written["turn"]
+        if turn and not (turn.isascii() and turn.isdecimal()):
+            view.show_error(OperatorError(view.say("logs.bad_turn", text=turn[:40])))
+            return
+        live.search(
+            LogFilter(
+                severity=level.value or 0,
+                chat_key=written["chat"],
+                turn_id=int(turn[:18] or 0),
+                plugin=written["plugin"],
+                text=written["text"][:200],
+            )
+        )
+
+    level.on_value_change(search)
+    for each in fields.values():
+        each.on_value_change(search)
+
+
+async def _draw_tools(view: View, live: _LiveLog) -> None:
+    def pause() -> None:
+        live.pause(not live.paused)
+        button.text = view.say("logs.go_on" if live.paused else "logs.pause")
+        button.props(f"icon={'play_arrow' if live.paused else 'pause'}")
+
+    button = ui.button(view.say("logs.pause"), icon="pause", on_click=pause)
+    button.props("outline no-caps")
+    ui.button(view.say("frame.older"), on_click=live.older).props("flat no-caps")
+    link = ui.link(view.say("logs.download"), DOWNLOAD).classes("nc-download")
+    link.props("download")
+    ui.space()
+    area, actor = view.operator.logs, view.actor
+    present = await area.level(actor)
+    if not view.may(AccessRole.OPERATOR):
+        ui.label(view.say("logs.level_is", level=present)).classes("nc-soft")
+        return
+
+    async def change() -> None:
+        if chosen.value != await area.level(actor):
+            changing = area.set_level.invoke(actor, {"level": str(chosen.value)})
+            await view.perform(changing, view.say("logs.level_set"), refresh=read)
+
+    async def read() -> None:
+        chosen.value = await area.level(actor)
+
+    names = [*LEVELS, *([] if present in LEVELS else [present])]
+    chosen = ui.select(names, value=present, label=view.say("logs.level"), on_change=change)
+    chosen.props("outlined dense").classes("nc-people-role")
+
+
+def _line_of(line: LogLine) -> str:
+    about = " ".join(
+        each
+        for each in (line.plugin, line.chat_key, f"#{line.turn_id}" if line.turn_id else "")
+        if each
+    )
+    source = f"{line.logger} ({about})" if about else line.logger
+    text = f"{local_time(line.time)} {line.level} {source}: {line.text}"
+    return visible_text(f"{text}\n{line.traceback}" if line.traceback else text)
+
+
+def _kind(line: LogLine) -> str:
+    if line.severity >= LEVELS["ERROR"]:
+        return "bad"
+    return "warn" if line.severity >= LEVELS["WARNING"] else "plain"

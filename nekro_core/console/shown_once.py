@@ -1,0 +1,80 @@
+"""Draws what is shown only once: links, tokens and recovery codes, with a button to copy them."""
+
+import base64
+import json
+
+import segno
+from nicegui import ui
+
+from nekro_core.console.view import View
+
+_COPY = """
+const text = %s;
+const byHand = () => {
+  const area = document.createElement("textarea");
+  area.value = text; document.body.append(area); area.select();
+  document.execCommand("copy"); area.remove();
+};
+if (navigator.clipboard) navigator.clipboard.writeText(text).catch(byHand); else byHand();
+"""
+"""Browsers have no ``navigator.clipboard`` on pages without TLS."""
+
+
+def qr_code(address: str, label: str) -> None:
+    """Draw an address as a QR code. ``label`` says what it is to people who cannot see it."""
+    source = segno.make(address, error="m").svg_data_uri(scale=5, border=3, light="#fff")
+    _picture(source, label)
+
+
+def qr_of_svg(svg: str, label: str) -> None:
+    """Draw a QR code that is an SVG element."""
+    encoded = base64.b64encode(_with_namespace(svg).encode()).decode()
+    _picture(f"data:image/svg+xml;base64,{encoded}", label)
+
+
+def copy_button(view: View, text: str) -> None:
+    """Draw a button that copies a text."""
+
+    def copy() -> None:
+        ui.run_javascript(_COPY % json.dumps(text))
+        view.tell(view.say("account.copied"))
+
+    ui.button(view.say("account.copy"), icon="content_copy", on_click=copy).props("outline no-caps")
+
+
+def show_once(view: View, title: str, text: str, *, hint: str = "", qr: bool = False) -> None:
+    """Show a secret in a dialog that ends only by its button.
+
+    Args:
+        view: The opened page.
+        title: What it is.
+        text: The secret. It may have several lines.
+        hint: What the person should do with it.
+        qr: Whether it is an address that a telephone should open.
+    """
+    with ui.dialog().props("persistent") as dialog, ui.card().classes("nc-dialog nc-once"):
+        ui.label(title).classes("nc-dialog-title")
+        ui.label(hint or view.say("account.once")).classes("nc-soft")
+        area = ui.textarea(value=text).props("outlined readonly autogrow").classes("nc-wide")
+        area.props["aria-label"] = title
+        if qr:
+            qr_code(text, title)
+        with ui.row().classes("nc-dialog-buttons"):
+            copy_button(view, text)
+            ui.button(view.say("account.close_once"), on_click=dialog.close).props(
+                "unelevated no-caps"
+            )
+    dialog.on("hide", dialog.delete)
+    dialog.open()
+
+
+def _picture(source: str, label: str) -> None:
+    picture = ui.element("img").classes("nc-qr")
+    picture.props["src"], picture.props["alt"] = source, label
+
+
+def _with_namespace(svg: str) -> str:
+    """Return an SVG element as a file, which needs the namespace."""
+    if "xmlns" in svg:
+        return svg
+    return svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
