@@ -19,11 +19,11 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def running_console(folder: Path) -> AsyncIterator[str]:
+async def running_console(folder: Path, program: str = "tests.console.serve") -> AsyncIterator[str]:
     """The address of a console that anybody on this machine may open."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "tests.console.serve", str(folder), str(port)]
+    command = [sys.executable, "-m", program, str(folder), str(port)]
     log = (folder / "console.log").open("wb")
     process = await anyio.open_process(
         command, stdout=log, stderr=log, env={**os.environ, "NICEGUI_SCREEN_TEST_PORT": ""}

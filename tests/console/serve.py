@@ -4,6 +4,7 @@
 without it, the visitor is the owner.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def visitor(request: Request) -> Actor:
 
 
 async def main(folder: Path, port: int) -> None:
-    settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
+    os.environ["NEKRO_DATA_DIR"] = str(folder)
+    settings = Settings.load(folder)
     closing = anyio.Event()
     await fill_statistics(settings.database_url)
     write_plugins(folder)

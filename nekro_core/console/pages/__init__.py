@@ -14,6 +14,7 @@ from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
 from nekro_core.console.pages.requests import requests_page
+from nekro_core.console.pages.settings import settings_page
 from nekro_core.console.pages.statistics import statistics_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.undelivered import undelivered_page
@@ -36,6 +37,7 @@ PAGES = (
     ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
     ConsolePage(name="mcp", group="bot", icon="extension", draw=mcp_page),
     ConsolePage(name="network", group="bot", icon="lan", draw=network_page),
+    ConsolePage(name="settings", group="system", icon="settings", draw=settings_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
