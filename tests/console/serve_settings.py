@@ -19,8 +19,12 @@ from nekro_core.llm.scripted import ScriptedModel
 from tests.console.serve import visitor
 
 
+ROOT = Path(__file__).parents[2]
+
+
 async def main(folder: Path, port: int) -> None:
-    settings = Settings.load(folder)
+    os.chdir(folder)  # the data folder is below the folder in which the bot is started
+    settings = Settings.load()
     again = False
 
     def restart() -> None:
@@ -40,6 +44,7 @@ async def main(folder: Path, port: int) -> None:
             await server.serve()
             closing.set()
     if again:
+        os.chdir(ROOT)
         os.execv(
             sys.executable, [sys.executable, "-m", "tests.console.serve_settings", *sys.argv[1:]]
         )

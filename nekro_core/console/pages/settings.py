@@ -152,10 +152,13 @@ class _SettingsPage:
             self._area.restart(self._actor), view.say("settings.restarting"), refresh=note
         )
         if begun:
-            with ui.dialog(value=True).props("persistent"), ui.card().classes("nc-dialog"):
-                with ui.row().props('role="status"'):
-                    ui.spinner(size="22px")
-                    ui.label(view.say("settings.restarting"))
+            with (
+                ui.dialog(value=True).props("persistent"),
+                ui.card().classes("nc-dialog"),
+                ui.row().props('role="status"'),
+            ):
+                ui.spinner(size="22px")
+                ui.label(view.say("settings.restarting"))
             ui.run_javascript(_COME_BACK)
 
 
