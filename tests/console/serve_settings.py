@@ -18,7 +18,6 @@ from nekro_core.console.site import open_console
 from nekro_core.llm.scripted import ScriptedModel
 from tests.console.serve import visitor
 
-
 ROOT = Path(__file__).parents[2]
 
 

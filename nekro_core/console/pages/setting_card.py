@@ -51,6 +51,19 @@ class SettingCard:
         self._info = info
         self._draw()
 
+    @property
+    def editing(self) -> bool:
+        """Whether somebody types in the field."""
+        return self._editing
+
+    def move_to(self, place: int) -> None:
+        """Move the card to this place in its list."""
+        self._card.move(target_index=place)
+
+    def delete(self) -> None:
+        """Remove the card from the page."""
+        self._card.delete()
+
     def _draw(self) -> None:
         view, info = self._view, self._info
         self._editing = False

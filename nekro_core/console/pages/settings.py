@@ -62,6 +62,9 @@ class _SettingsPage:
                 restart = ui.button(view.say("settings.restart"), icon="restart_alt")
                 restart.props("outline no-caps").on_click(self._restart)
         self._rows = ui.element("div").classes("nc-list")
+        with ui.element("div") as self._nothing:
+            empty(view, "settings.nothing")
+        self._nothing.set_visibility(False)
         try:
             tables = _tables(await self._area.listed(self._actor))
         except NekroError as error:
@@ -89,13 +92,18 @@ class _SettingsPage:
         # A person who searches does not know the table.
         table = "" if words else self._table.value or ""
         infos = await self._area.listed(self._actor, table=table, text=words)
-        self._rows.clear()
-        self._cards.clear()
+        listed = {each.name for each in infos}
+        for name, card in [*self._cards.items()]:
+            if name not in listed and not card.editing:  # what somebody types stays
+                self._cards.pop(name).delete()
+        self._nothing.set_visibility(not infos)
         with self._rows:
-            if not infos:
-                empty(self._view, "settings.nothing")
-            for info in infos:
-                self._cards[info.name] = SettingCard(self._view, info, self.refresh)
+            for place, info in enumerate(infos):
+                if info.name in self._cards:
+                    self._cards[info.name].show(info)
+                else:
+                    self._cards[info.name] = SettingCard(self._view, info, self.refresh)
+                self._cards[info.name].move_to(place)
 
     def _draw_banners(self, state: SettingsState) -> None:
         view = self._view
