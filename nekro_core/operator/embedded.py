@@ -138,7 +138,7 @@ class Embedded(Area):
         undo = UndoCall(action="embedded.remove", parameters={"file": path.name})
         return Change(result=path.name, subject=path.name, undo=undo)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def copy(
         self,
         actor: Actor,  # noqa: ARG002

@@ -122,7 +122,7 @@ class Mcp(Area):
         """
         return [_tool(each) for each in self._servers.tools(server)]
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def put(
         self,
         actor: Actor,  # noqa: ARG002
@@ -160,7 +160,7 @@ class Mcp(Area):
             undo=undo,
         )
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def remove(
         self,
         actor: Actor,  # noqa: ARG002
@@ -198,7 +198,7 @@ class Mcp(Area):
         await self._servers.restart(server)
         return Change(result=None, subject=server)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def test(
         self,
         actor: Actor,  # noqa: ARG002

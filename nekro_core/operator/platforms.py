@@ -150,7 +150,7 @@ class Platforms(Area):
             values=shown.values, secrets=shown.secrets, revision=_revision(shown)
         )
 
-    @query(role=AccessRole.OPERATOR)
+    @query(role=AccessRole.OWNER)
     async def connection_hint(
         self,
         actor: Actor,  # noqa: ARG002
@@ -189,7 +189,7 @@ class Platforms(Area):
         waiting = self._accounts(platform).wait_until_seen(account, limit_s=limit_s)
         return await _checked(waiting)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def test_account(
         self,
         actor: Actor,  # noqa: ARG002
@@ -232,7 +232,7 @@ class Platforms(Area):
             undo=_undo("remove_account", platform, status.key),
         )
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def change_account(
         self,
         actor: Actor,  # noqa: ARG002

@@ -117,7 +117,7 @@ class Plugins(Area):
         """
         return await self._view(plugin)
 
-    @query(role=AccessRole.OPERATOR)
+    @query(role=AccessRole.OWNER)
     async def index(
         self,
         actor: Actor,  # noqa: ARG002
@@ -131,7 +131,7 @@ class Plugins(Area):
         """
         return await self._manager.index(address)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def upload(
         self,
         actor: Actor,  # noqa: ARG002
@@ -150,7 +150,7 @@ class Plugins(Area):
             stored = await self._manager.keep_upload(name, data.get_secret_value())
         return Change(result=str(stored), subject=name, new=str(stored))
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def look(
         self,
         actor: Actor,  # noqa: ARG002
@@ -195,7 +195,7 @@ class Plugins(Area):
             )
         return Change(result=proposal_view(found), subject=plugin)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def install(
         self,
         actor: Actor,  # noqa: ARG002
@@ -223,7 +223,7 @@ class Plugins(Area):
         undo = UndoCall(action="plugins.remove", parameters={"plugin": change.item, "data": False})
         return await self._changed(change, undo, source=came_from)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def update(
         self,
         actor: Actor,  # noqa: ARG002
@@ -339,7 +339,7 @@ class Plugins(Area):
         with _told("plugin"):
             return await self._services.configurations.form(plugin)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def configure(
         self,
         actor: Actor,  # noqa: ARG002

@@ -6,14 +6,35 @@ from enum import StrEnum
 
 class AccessRole(StrEnum):
     """What a person may do, from the least to the most. Each role may do what the ones before it
-    may do."""
+    may do.
+
+    Whoever can run code as the bot's user, or read its secrets, can get every right. So an
+    operation needs `OWNER` if its caller chooses, in its parameters, one of these:
+
+    - code or a program that the bot's machine runs outside of a box: ``plugins.install``,
+      ``plugins.update``, ``mcp.put`` and ``mcp.test`` (also for a server with an address, so that
+      the rule has no exception);
+    - a path on the bot's machine that is read: ``plugins.look``, ``plugins.index``,
+      ``embedded.copy``;
+    - settings that can name a path, a program, or another address for a stored secret:
+      ``settings.set``, ``plugins.configure``, ``platforms.change_account``,
+      ``platforms.test_account``. ``models.put`` and ``models.test`` need only `OPERATOR`, since
+      they send no stored key to another address.
+
+    It also needs `OWNER` if it shows a secret (``platforms.connection_hint``,
+    ``backups.download``), or if its undo needs `OWNER` (``mcp.remove``). ``plugins.try_tool`` needs
+    only `OPERATOR`: it calls what the model calls for anybody who writes to the bot. So do
+    ``plugins.roll_back`` and ``plugins.enable``, which load code that an owner has put there.
+    """
 
     VIEWER = "viewer"
     """Reads all pages except the ones that manage people and secrets."""
     OPERATOR = "operator"
-    """Changes how the bot behaves: chats, models, platforms, plugins, settings."""
+    """Changes how the bot behaves: chats, models, personas, timers, network rules. Adds accounts,
+    and switches platforms and plugins on and off."""
     OWNER = "owner"
-    """Also manages the people of the console, and makes and restores backups."""
+    """Also changes settings, installs plugins and MCP servers, manages the people of the console,
+    and makes and restores backups: all that gives the rights of the bot's user."""
 
     def allows(self, needed: "AccessRole") -> bool:
         """Whether a person with this role may do what ``needed`` requires.

@@ -110,7 +110,7 @@ class SettingsArea(Area):
             in_dotenv=tuple(each.name for each in infos if each.locked_in),
         )
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def set(
         self,
         actor: Actor,  # noqa: ARG002
@@ -141,7 +141,7 @@ class SettingsArea(Area):
         )
         return await self._change(changes)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def unset(
         self,
         actor: Actor,  # noqa: ARG002
@@ -155,7 +155,7 @@ class SettingsArea(Area):
         """
         return await self._change(await written(self._book.set(dict.fromkeys(names))))
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OWNER)
     async def move_from_env(
         self,
         actor: Actor,  # noqa: ARG002

@@ -28,6 +28,7 @@ from tests.peers.onebot_v11 import OneBotPeer
 pytestmark = pytest.mark.jail
 
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.API)
+OLGA = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.API)
 VERA = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.API)
 SECRET = "hunter2-hunter2"
 REPLY = "```python\nsend_channel_message('all is well')\n```"
@@ -137,19 +138,19 @@ async def test_a_platform_is_switched_on_and_off_while_the_bot_runs_and_stays_so
         assert form.json_schema["properties"]["password"]["writeOnly"]
         await platforms.add_account(OTTO, platform="mail", settings=HiddenSettings(mailbox))
         test = await platforms.test_account(
-            OTTO, platform="mail", settings=HiddenSettings({}), account="bot@example.test"
+            OLGA, platform="mail", settings=HiddenSettings({}), account="bot@example.test"
         )
         assert (test.result.ok, test.result.problem) == (False, "unreachable")
         bad, account = HiddenSettings({"imap": {"port": 70_000}}), "bot@example.test"
         with pytest.raises(InvalidParameters, match=r"settings\.imap\.port"):
-            await platforms.change_account(OTTO, platform="mail", account=account, settings=bad)
+            await platforms.change_account(OLGA, platform="mail", account=account, settings=bad)
 
         read = await platforms.account_settings(VERA, platform="mail", account=account)
         assert read.secrets == ("password",)
         change = {"platform": "mail", "account": account, "expected": read.revision}
-        await platforms.change_account(OTTO, settings=HiddenSettings({"name": "One"}), **change)
+        await platforms.change_account(OLGA, settings=HiddenSettings({"name": "One"}), **change)
         with pytest.raises(ChangedMeanwhile, match="somebody else has changed"):
-            await platforms.change_account(OTTO, settings=HiddenSettings({"name": "Two"}), **change)
+            await platforms.change_account(OLGA, settings=HiddenSettings({"name": "Two"}), **change)
         read = await platforms.account_settings(VERA, platform="mail", account=account)
         assert read.values["name"] == "One"
     assert json.loads((tmp_path / FILE_NAME).read_text()) == ["mail"]

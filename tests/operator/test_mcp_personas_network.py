@@ -17,6 +17,7 @@ from nekro_core.tools.mcp_client import McpServerEntry
 from tests.tools.mcp_client.world import peer
 
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
+OLGA = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 VERA = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.API)
 CHAT = "onebot_v11-group_30003"
 TOKEN = "a-token-that-nobody-may-see"
@@ -35,30 +36,30 @@ async def test_an_mcp_server_is_tested_added_and_removed(app: App) -> None:
     mcp = app.operations.mcp
     entry = McpServerEntry(**peer(env={"API_TOKEN": "${API_TOKEN}"}))
     secrets = {"API_TOKEN": SecretStr(TOKEN)}
-    tested = await mcp.test(OTTO, server="peer", entry=entry, secrets=secrets)
+    tested = await mcp.test(OLGA, server="peer", entry=entry, secrets=secrets)
     assert tested.result.works, tested.result.reason
     echo = next(each for each in tested.result.tools if each.name == "peer.echo")
     assert echo.signature == "echo(text: str, times: int | None = 1)"
     assert (await mcp.all(OTTO)).servers == ()
-    added = await mcp.put(OTTO, server="peer", entry=entry, secrets=secrets)
+    added = await mcp.put(OLGA, server="peer", entry=entry, secrets=secrets)
     assert added.undoable
     (shown,) = (await mcp.all(VERA)).servers
     assert (shown.name, shown.secrets) == ("peer", ("API_TOKEN",))
     rows = await app.operations.audit.audit_log.rows.newest()
     assert TOKEN not in repr(rows)
-    await app.operations.audit.undo(OTTO, entry_id=added.entry_id)
+    await app.operations.audit.undo(OLGA, entry_id=added.entry_id)
     assert (await mcp.all(OTTO)).servers == ()
     with pytest.raises(NoSuchItem):
-        await mcp.remove(OTTO, server="peer")
+        await mcp.remove(OLGA, server="peer")
 
 
 async def test_the_later_of_two_changes_of_mcp_servers_is_refused(app: App) -> None:
     mcp = app.operations.mcp
     revision = (await mcp.all(OTTO)).revision
     entry = McpServerEntry(**peer(disabled=True))
-    await mcp.put(OTTO, server="a", entry=entry, revision=revision)
+    await mcp.put(OLGA, server="a", entry=entry, revision=revision)
     with pytest.raises(ChangedMeanwhile):
-        await mcp.put(OTTO, server="b", entry=entry, revision=revision)
+        await mcp.put(OLGA, server="b", entry=entry, revision=revision)
     assert [each.phase for each in (await mcp.all(OTTO)).servers] == ["off"]
     with pytest.raises(NotAllowed):
         await mcp.remove(VERA, server="a")
@@ -66,9 +67,9 @@ async def test_the_later_of_two_changes_of_mcp_servers_is_refused(app: App) -> N
 
 async def test_a_removed_mcp_server_without_secrets_comes_back(app: App) -> None:
     mcp = app.operations.mcp
-    await mcp.put(OTTO, server="a", entry=McpServerEntry(**peer(disabled=True)))
-    gone = await mcp.remove(OTTO, server="a")
-    await app.operations.audit.undo(OTTO, entry_id=gone.entry_id)
+    await mcp.put(OLGA, server="a", entry=McpServerEntry(**peer(disabled=True)))
+    gone = await mcp.remove(OLGA, server="a")
+    await app.operations.audit.undo(OLGA, entry_id=gone.entry_id)
     assert [each.name for each in (await mcp.all(OTTO)).servers] == ["a"]
 
 

@@ -27,6 +27,7 @@ from tests.llm.embedded.test_library import FILE, MODEL
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
+OLGA = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 KEY = "sk-test-0123456789abcdef"
 CHAT = ChatKey.parse("web-private_lin")
 
@@ -172,7 +173,7 @@ async def test_a_model_is_written_into_the_files_of_the_settings(app: App, model
     await models.put(OTTO, group="default", fields=fields)
     assert app.runtime.models.llm.model == "one"
     with pytest.raises(SettingsError, match="mode"):
-        await app.operations.settings.set(OTTO, values={"agent.mode": "neither"})
+        await app.operations.settings.set(OLGA, values={"agent.mode": "neither"})
     await models.remove(OTTO, group="default")
     assert (await models.all(OTTO))[0].embedded
     assert app.runtime.models.llm.model_fields_set == set()
@@ -225,7 +226,7 @@ async def test_a_model_file_is_downloaded_chosen_and_removed(app: App, tmp_path:
     source.write_bytes(FILE)
     with serving(Site(hub_file=FILE, hub_sha256=hashlib.sha256(FILE).hexdigest())) as site:
         await area.download(OTTO, url=f"{site.url}{MODEL}")
-    await area.copy(OTTO, path=source)
+    await area.copy(OLGA, path=source)
     shown = await area.show(OTTO)
     assert [each.file.name for each in shown.weights] == ["mine.gguf", "small.gguf"]
     assert shown.weights[0].fits

@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 VIEWER = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.PAGE)
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.API)
+OLGA = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.API)
 MAIBOT = Path(__file__).parents[1] / "compat" / "maibot" / "plugins"
 CHAT = ChatKey.parse("test-private_lin")
 CONFIG = '''
@@ -90,10 +91,10 @@ async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
     operator: Operator, cup: Path
 ) -> None:
     plugins = operator.plugins
-    shown = (await plugins.look(OTTO, source=SecretStr(str(cup)))).result
+    shown = (await plugins.look(OLGA, source=SecretStr(str(cup)))).result
     assert (shown.key, shown.loads, shown.tools) == ("ann.cup", True, ("shake", "broken"))
     assert "What a model reads that answers in Python" in shown.report
-    job = operator.jobs.start(plugins.install, OTTO, {"source": str(cup), "expected": shown.digest})
+    job = operator.jobs.start(plugins.install, OLGA, {"source": str(cup), "expected": shown.digest})
     texts = set()
     with anyio.fail_after(60):
         while not job.finished.is_set():
@@ -133,7 +134,7 @@ async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
         {"plugin": "ann.cup", "values": {"COUNT": 6}, "expected": change.result.revision},
     )
     assert change.undoable
-    await operator.audit.undo(OTTO, entry_id=change.entry_id)
+    await operator.audit.undo(OLGA, entry_id=change.entry_id)
     form = await plugins.form(VIEWER, plugin="ann.cup")
     assert form.values == {"TOKEN": {"$secret": "TOKEN"}, "COUNT": 5}
 
@@ -191,26 +192,26 @@ async def test_an_update_and_a_switch_are_undone_from_the_audit_log(
     operator: Operator, cup: Path
 ) -> None:
     plugins = operator.plugins
-    await plugins.install(OTTO, source=SecretStr(str(cup)))
+    await plugins.install(OLGA, source=SecretStr(str(cup)))
     write(cup, version="2", more="import subprocess\n")
     shown = (await plugins.look_at_update(OTTO, plugin="ann.cup", check=False)).result
     assert (shown.version, shown.installed, shown.changes) == ("2", "1", ("changed __init__.py",))
     assert [each.text for each in shown.abilities if each.new] == [
         "starts programs on this machine (subprocess)"
     ]
-    done = await plugins.update(OTTO, plugin="ann.cup", expected=shown.digest)
+    done = await plugins.update(OLGA, plugin="ann.cup", expected=shown.digest)
     assert (done.result.version, done.undoable) == ("2", True)
     assert [each.version for each in done.result.versions] == ["1"]
-    await operator.audit.undo(OTTO, entry_id=done.entry_id)
+    await operator.audit.undo(OLGA, entry_id=done.entry_id)
     assert (await plugins.one(VIEWER, plugin="ann.cup")).version == "1"
     write(cup, version="3", more="\nraise RuntimeError('no luck')\n")
     with pytest.raises(InstallRefused, match="no luck"):
-        await plugins.update(OTTO, plugin="ann.cup")
+        await plugins.update(OLGA, plugin="ann.cup")
     assert (await plugins.one(VIEWER, plugin="ann.cup")).state == "loaded"
 
     done = await plugins.disable(OTTO, plugin="ann.cup")
     assert done.result.state == "disabled"
-    await operator.audit.undo(OTTO, entry_id=done.entry_id)
+    await operator.audit.undo(OLGA, entry_id=done.entry_id)
     assert (await plugins.one(VIEWER, plugin="ann.cup")).state == "loaded"
     assert (await plugins.reload(OTTO, plugin="ann.cup")).result.state == "loaded"
     again = await plugins.enable(OTTO, plugin="ann.cup")
@@ -235,7 +236,7 @@ async def test_a_turn_that_runs_during_an_update_ends_with_its_functions(
     bot: Bot, operator: Operator, cup: Path
 ) -> None:
     write(cup, more=SLOW.replace("{words}", "as 1"))
-    await operator.plugins.install(OTTO, source=SecretStr(str(cup)))
+    await operator.plugins.install(OLGA, source=SecretStr(str(cup)))
     mark = bot.app.plugins.services.data_dir / "plugin_data" / "ann.cup" / "pondering"
     answers: list[str] = []
     chat = bot.chat()
@@ -250,7 +251,7 @@ async def test_a_turn_that_runs_during_an_update_ends_with_its_functions(
             while not mark.exists():
                 await anyio.sleep(0.02)
         write(cup, version="2", more=SLOW.replace("{words}", "as 2"))
-        done = await operator.plugins.update(OTTO, plugin="ann.cup", force=True)
+        done = await operator.plugins.update(OLGA, plugin="ann.cup", force=True)
         assert done.result.version == "2"
     assert answers == ["as 1, then ann: it"]
     assert await chat.ask("again", code="send_channel_message(ponder())") == ["as 2"]
@@ -266,21 +267,21 @@ async def test_a_plugin_of_maibot_is_refused_updated_and_removed_like_any_other(
     broken = {**manifest, "dependencies": [wanted]}
     (source / "_manifest.json").write_text(json.dumps(broken))
     plugins = operator.plugins
-    shown = (await plugins.look(OTTO, source=SecretStr(str(source)))).result
+    shown = (await plugins.look(OLGA, source=SecretStr(str(source)))).result
     assert (shown.key, shown.loads) == (manifest["id"], None)
     assert [str(each) for each in shown.problems] == [
         "it needs the plugin nobody.here (install that first)"
     ]
     with pytest.raises(InstallRefused, match=r"it needs the plugin nobody\.here"):
-        await plugins.install(OTTO, source=SecretStr(str(source)))
+        await plugins.install(OLGA, source=SecretStr(str(source)))
 
     (source / "_manifest.json").write_text(json.dumps(manifest))
-    view = (await plugins.install(OTTO, source=SecretStr(str(source)))).result
+    view = (await plugins.install(OLGA, source=SecretStr(str(source)))).result
     assert (view.state, view.has_form, view.version) == ("loaded", True, manifest["version"])
     before = await plugins.tools(VIEWER, plugin=view.key)
     assert before
     (source / "_manifest.json").write_text(json.dumps({**manifest, "version": "99.0.0"}))
-    view = (await plugins.update(OTTO, plugin=view.key)).result
+    view = (await plugins.update(OLGA, plugin=view.key)).result
     assert (view.state, view.version) == ("loaded", "99.0.0")
     assert len(await plugins.tools(VIEWER, plugin=view.key)) == len(before)
     view = (await plugins.roll_back(OTTO, plugin=view.key)).result
@@ -292,7 +293,7 @@ async def test_a_plugin_of_maibot_is_refused_updated_and_removed_like_any_other(
 async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:
     address = "https://token-abc@127.0.0.1:9/ann/cup.git"
     with pytest.raises(InvalidParameters, match="source: git failed"):
-        await operator.plugins.look(OTTO, source=SecretStr(address), check=False)
+        await operator.plugins.look(OLGA, source=SecretStr(address), check=False)
     newest, *_ = await entries(operator)
     assert newest.outcome == "failed"
     assert "token-abc" not in repr(newest)
@@ -339,7 +340,14 @@ async def test_a_viewer_is_refused_and_an_unknown_name_is_told(
     with pytest.raises(NotAllowed):
         await operator.perform(VIEWER, f"plugins.{name}", CALLS[name])
     with pytest.raises((NoSuchItem, InvalidParameters)):
-        await operator.perform(OTTO, f"plugins.{name}", CALLS[name])
+        await operator.perform(OLGA, f"plugins.{name}", CALLS[name])
+
+
+@pytest.mark.parametrize("name", ["index", "look", "install", "update", "configure"])
+async def test_only_an_owner_chooses_code_paths_and_settings(operator: Operator, name: str) -> None:
+    parameters = CALLS.get(name, {"address": "/etc/index.toml"})
+    with pytest.raises(NotAllowed, match="needs the role owner"):
+        await operator.perform(OTTO, f"plugins.{name}", parameters)
 
 
 async def test_the_table_has_every_action(operator: Operator) -> None:

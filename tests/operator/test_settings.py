@@ -22,7 +22,7 @@ from nekro_core.store import Store
 from nekro_core.system.setting_info import SettingLocked, SettingSource
 
 VIEWER = Actor(name="vera", role=AccessRole.VIEWER, origin=RequestOrigin.PAGE)
-OPERATOR = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
+OWNER = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 
 
 @dataclass
@@ -39,10 +39,10 @@ class Desk:
     async def set(self, **values: Any) -> Done[Any]:
         """Call the action as the HTTP API does. ``__`` in a name stands for a dot."""
         named = {name.replace("__", "."): value for name, value in values.items()}
-        return await self.area.set.invoke(OPERATOR, {"values": named})
+        return await self.area.set.invoke(OWNER, {"values": named})
 
     async def value(self, name: str) -> Any:
-        return (await self.area.one(OPERATOR, setting=name)).value
+        return (await self.area.one(OWNER, setting=name)).value
 
     async def log(self) -> str:
         return str(await self.store.audit.newest())
@@ -91,9 +91,9 @@ async def test_an_impossible_value_gets_the_message_of_the_file(desk: Desk) -> N
 async def test_a_change_is_taken_back(desk: Desk) -> None:
     first = await desk.set(agent__persona="cat")
     second = await desk.set(agent__persona="dog")
-    await desk.audit.undo(OPERATOR, entry_id=second.entry_id)
+    await desk.audit.undo(OWNER, entry_id=second.entry_id)
     assert desk.running.settings.nekro_agent.persona == "cat"
-    await desk.audit.undo(OPERATOR, entry_id=first.entry_id)
+    await desk.audit.undo(OWNER, entry_id=first.entry_id)
     assert desk.running.settings.nekro_agent.persona == ""
     assert (await desk.area.one(VIEWER, setting="agent.persona")).source is SettingSource.DEFAULT
 
@@ -121,7 +121,7 @@ async def test_the_later_of_two_people_is_told(desk: Desk) -> None:
     await desk.set(agent__persona="cat")
     with pytest.raises(ChangedMeanwhile, match="it is 'cat' now"):
         await desk.area.set.invoke(
-            OPERATOR,
+            OWNER,
             {"values": {"agent.persona": "dog"}, "seen": {"agent.persona": ""}},
         )
     assert await desk.value("agent.persona") == "cat"
@@ -138,7 +138,7 @@ async def test_what_dotenv_gives_is_locked_until_it_is_moved(desk: Desk) -> None
         await desk.set(trigger__debounce_s=2)
     state = await desk.area.state(VIEWER)
     assert state.in_dotenv == ("trigger.debounce_s", "adapters.onebot_access_token")
-    await desk.area.move_from_env(OPERATOR)
+    await desk.area.move_from_env(OWNER)
     data = desk.folder / "data"
     assert (desk.folder / ".env").read_text() == (
         f"# NEKRO_TRIGGER__DEBOUNCE_S is trigger.debounce_s in {data}/settings.toml now\n"
@@ -158,7 +158,7 @@ async def test_what_needs_a_restart_says_so(desk: Desk) -> None:
     assert [each.restart_needed for each in done.result] == [True, False]
     assert (await desk.area.state(VIEWER)).waiting == ("port",)
     assert desk.running.settings.port == 8080
-    await desk.area.restart(OPERATOR)
+    await desk.area.restart(OWNER)
     assert desk.restarts == ["again"]
 
 

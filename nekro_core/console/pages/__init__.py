@@ -18,6 +18,7 @@ from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
 from nekro_core.console.pages.requests import requests_page
+from nekro_core.console.pages.settings import settings_page
 from nekro_core.console.pages.statistics import statistics_page
 from nekro_core.console.pages.timers import timers_page
 from nekro_core.console.pages.turn import turn_page
@@ -50,6 +51,7 @@ PAGES = (
     ),
     ConsolePage(name="backups", group="system", icon="archive", draw=backups_page),
     ConsolePage(name="logs", group="system", icon="subject", draw=logs_page),
+    ConsolePage(name="settings", group="system", icon="settings", draw=settings_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),

@@ -1,0 +1,174 @@
+"""Draws the page of the bot's settings."""
+
+from collections.abc import Sequence
+
+from nicegui import ui
+
+from nekro_core.console.pages.setting_card import SettingCard
+from nekro_core.console.view import ROOT, View
+from nekro_core.console.widgets import confirm, empty
+from nekro_core.operator.roles import AccessRole
+from nekro_core.operator.settings import SettingsState
+from nekro_core.system.errors import NekroError
+from nekro_core.system.setting_info import SettingInfo
+
+_READ_AGAIN_S = 4.0
+_COME_BACK = f"""
+(async () => {{
+  const began = Date.now();
+  let gone = false;
+  for (;;) {{
+    await new Promise(done => setTimeout(done, 500));
+    try {{
+      const answer = await fetch("{ROOT}/settings", {{cache: "no-store", redirect: "manual"}});
+      if (answer.status < 500 && (gone || Date.now() - began > 15000)) {{
+        location.reload();
+        return;
+      }}
+    }} catch (error) {{ gone = true; }}
+  }}
+}})()
+"""
+"""Loads the page again when the bot answers again. A bot that was never seen away is back, too,
+after 15 s."""
+
+
+async def settings_page(view: View) -> None:
+    """Draw the page."""
+    await _SettingsPage(view).draw()
+
+
+class _SettingsPage:
+    """The shown settings. What a person types stays when something changes meanwhile."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._area, self._actor = view.operator.settings, view.actor
+        self._cards: dict[str, SettingCard] = {}
+        self._state: SettingsState | None = None
+
+    async def draw(self) -> None:
+        view = self._view
+        ui.label(view.say("settings.lead")).classes("nc-lead")
+        if not view.may(AccessRole.OWNER):
+            ui.label(view.say("settings.read_only")).classes("nc-soft nc-settings-note")
+        self._banners = ui.element("div").classes("nc-list nc-settings-note")
+        with ui.element("div").classes("nc-filters"):
+            self._words = ui.input(view.say("settings.find"), on_change=self._list)
+            self._words.props("outlined dense clearable debounce=250").classes("nc-grow")
+            self._table = ui.select({}, label=view.say("settings.table"), on_change=self._list)
+            self._table.props("outlined dense")
+            if view.may(AccessRole.OPERATOR):
+                restart = ui.button(view.say("settings.restart"), icon="restart_alt")
+                restart.props("outline no-caps").on_click(self._restart)
+        self._rows = ui.element("div").classes("nc-list")
+        with ui.element("div") as self._nothing:
+            empty(view, "settings.nothing")
+        self._nothing.set_visibility(False)
+        try:
+            tables = _tables(await self._area.listed(self._actor))
+        except NekroError as error:
+            with self._rows:
+                ui.label(str(error)).classes("nc-empty nc-bad")
+            return
+        choices = {"": view.say("settings.all_tables")} | {name: name for name in tables}
+        self._table.set_options(choices, value="agent" if "agent" in tables else "")
+        await self._list()
+        await self.refresh()
+        ui.timer(_READ_AGAIN_S, self.refresh, immediate=False)
+
+    async def refresh(self) -> None:
+        """Show what has changed. A card in which somebody types only says that it changed."""
+        state = await self._area.state(self._actor)
+        if state != self._state:
+            self._state = state
+            self._draw_banners(state)
+        for info in await self._area.listed(self._actor):
+            if info.name in self._cards:
+                self._cards[info.name].show(info)
+
+    async def _list(self) -> None:
+        words = (self._words.value or "").strip()
+        # A person who searches does not know the table.
+        table = "" if words else self._table.value or ""
+        infos = await self._area.listed(self._actor, table=table, text=words)
+        listed = {each.name for each in infos}
+        for name, card in [*self._cards.items()]:
+            if name not in listed and not card.editing:  # what somebody types stays
+                self._cards.pop(name).delete()
+        self._nothing.set_visibility(not infos)
+        with self._rows:
+            for place, info in enumerate(infos):
+                if info.name in self._cards:
+                    self._cards[info.name].show(info)
+                else:
+                    self._cards[info.name] = SettingCard(self._view, info, self.refresh)
+                self._cards[info.name].move_to(place)
+
+    def _draw_banners(self, state: SettingsState) -> None:
+        view = self._view
+        self._banners.clear()
+        with self._banners:
+            if state.problem:
+                with ui.element("div").classes("nc-card nc-settings-problem").props('role="alert"'):
+                    ui.label(view.say("settings.broken")).classes("nc-bad")
+                    ui.label(state.problem).classes("nc-text")
+            if state.waiting:
+                with ui.element("div").classes("nc-card nc-row"):
+                    names = ", ".join(state.waiting)
+                    ui.label(view.say("settings.waiting", names=names)).classes("nc-grow")
+                    if view.may(AccessRole.OPERATOR):
+                        ui.button(view.say("settings.restart_now"), on_click=self._restart).props(
+                            "flat no-caps"
+                        )
+            if state.in_dotenv:
+                with ui.element("div").classes("nc-card nc-row"):
+                    count = len(state.in_dotenv)
+                    ui.label(view.say("settings.in_dotenv", count=count)).classes("nc-grow")
+                    if view.may(AccessRole.OWNER):
+                        ui.button(view.say("settings.move_all"), on_click=self._move_all).props(
+                            "flat no-caps"
+                        )
+
+    async def _move_all(self) -> None:
+        view = self._view
+        names = "\n".join(self._state.in_dotenv if self._state else ())
+        if await confirm(
+            view, view.say("settings.move_ask"), details=names, button=view.say("settings.move_all")
+        ):
+            await view.perform(
+                self._area.move_from_env(self._actor),
+                view.say("settings.moved"),
+                refresh=self.refresh,
+            )
+
+    async def _restart(self) -> None:
+        view = self._view
+        if not await confirm(
+            view,
+            view.say("settings.restart_ask"),
+            details=view.say("settings.restart_details"),
+            button=view.say("settings.restart_now"),
+        ):
+            return
+        begun: list[bool] = []
+
+        async def note() -> None:
+            begun.append(True)
+
+        await view.perform(
+            self._area.restart(self._actor), view.say("settings.restarting"), refresh=note
+        )
+        if begun:
+            with (
+                ui.dialog(value=True).props("persistent"),
+                ui.card().classes("nc-dialog"),
+                ui.row().props('role="status"'),
+            ):
+                ui.spinner(size="22px")
+                ui.label(view.say("settings.restarting"))
+            ui.run_javascript(_COME_BACK)
+
+
+def _tables(infos: Sequence[SettingInfo]) -> list[str]:
+    return list(dict.fromkeys(each.name.split(".")[0] for each in infos if "." in each.name))
