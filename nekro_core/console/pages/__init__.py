@@ -28,30 +28,30 @@ from nekro_core.operator.roles import AccessRole
 
 PAGES = (
     ConsolePage(name="", group="overview", icon="home", draw=home_page),
+    ConsolePage(name="statistics", group="overview", icon="bar_chart", draw=statistics_page),
     ConsolePage(name="chats", group="chats", icon="forum", draw=chats_page),
     ConsolePage(name="chats", group="", icon="forum", draw=chat_page, path="/{chat_key:path}"),
-    ConsolePage(name="statistics", group="overview", icon="bar_chart", draw=statistics_page),
     ConsolePage(name="turns", group="chats", icon="bolt", draw=turns_page),
     ConsolePage(name="turns", group="", icon="bolt", draw=turn_page, path="/{turn_id:int}"),
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
+    ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
+    ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
+    ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
+    ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),
     ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),
     ConsolePage(
         name="plugins", group="", icon="extension", draw=plugin_page, path="/{plugin:path}"
     ),
-    ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
-    ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),
-    ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
-    ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
-    ConsolePage(name="mcp", group="bot", icon="extension", draw=mcp_page),
+    ConsolePage(name="mcp", group="bot", icon="cable", draw=mcp_page),
     ConsolePage(name="network", group="bot", icon="lan", draw=network_page),
-    ConsolePage(name="account", group="system", icon="account_circle", draw=account_page),
+    ConsolePage(name="settings", group="system", icon="settings", draw=settings_page),
     ConsolePage(
         name="people", group="system", icon="group", draw=people_page, role=AccessRole.OWNER
     ),
+    ConsolePage(name="account", group="system", icon="account_circle", draw=account_page),
     ConsolePage(name="backups", group="system", icon="archive", draw=backups_page),
     ConsolePage(name="logs", group="system", icon="subject", draw=logs_page),
-    ConsolePage(name="settings", group="system", icon="settings", draw=settings_page),
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
