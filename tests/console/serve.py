@@ -4,7 +4,6 @@
 without it, the visitor is the owner.
 """
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,7 @@ def visitor(request: Request) -> Actor:
 
 
 async def main(folder: Path, port: int) -> None:
-    os.environ["NEKRO_DATA_DIR"] = str(folder)
-    settings = Settings.load(folder)
+    settings = Settings(nekro_data_dir=folder, _env_file=None)  # type: ignore[call-arg]
     closing = anyio.Event()
     await fill_statistics(settings.database_url)
     write_plugins(folder)
