@@ -51,7 +51,7 @@ async def value(address: str, name: str) -> object:
         url = f"{address}/api/v1/operator/settings/one"
         answer = await client.get(url, params={"setting": name})
         assert answer.status_code == 200, answer.text
-        return answer.json()["value"]
+        return answer.json()["result"]["value"]
 
 
 async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_path: Path) -> None:
