@@ -12,7 +12,7 @@ from tests.tools.mcp_client.world import peer
 
 EVIL = "<img src=x onerror=alert(1)>"
 CHAT = "fake-group_30003"
-OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
+OTTO = Actor(name="otto", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 
 
 async def fill_models(app: App) -> None:

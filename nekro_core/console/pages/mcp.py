@@ -30,7 +30,7 @@ class _McpPage:
         self._editor = ui.element("div").classes("nc-wide nc-mcp-editor")
         self._dialogs = ui.element("div")
         self._list = ui.element("div").classes("nc-list")
-        if view.may(AccessRole.OPERATOR):
+        if view.may(AccessRole.OWNER):
             ui.button(view.say("mcp.add"), icon="add", on_click=lambda: self._edit(None)).props(
                 "outline no-caps"
             ).classes("nc-more")
@@ -80,7 +80,7 @@ class _McpPage:
                 ui.button(view.say(key), on_click=lambda: self._toggle(server.name)).props(
                     "flat dense no-caps"
                 )
-            if view.may(AccessRole.OPERATOR):
+            if view.may(AccessRole.OWNER):
                 self._draw_actions(server)
 
     def _draw_actions(self, server: McpServerView) -> None:

@@ -204,7 +204,7 @@ class ConfigurationTab:
                 ui.label(view.say("plugins.file_broken", problem=found.problem)).classes(
                     "nc-bad nc-text"
                 )
-            may = view.may(AccessRole.OPERATOR)
+            may = view.may(AccessRole.OWNER)
             self._form = FormView(
                 view,
                 found.fields,

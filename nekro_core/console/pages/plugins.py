@@ -49,7 +49,7 @@ async def plugins_page(view: View) -> None:
     install = ui.element("div").classes("nc-wide")
     progress = ui.element("div").classes("nc-list nc-plugin-jobs")
     actions = PluginActions(view, progress, show.refresh, show.refresh)
-    if view.may(AccessRole.OPERATOR):
+    if view.may(AccessRole.OWNER):
         with install:
             _draw_install(view, actions)
     with ui.element("div").classes("nc-filters"):

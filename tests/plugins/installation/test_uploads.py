@@ -45,6 +45,7 @@ def test_an_upload_is_a_source_that_bears_the_files_name(
         ("cup.zip", packed()[:-30], "no zip, or a part of it is missing"),
         ("cup.zip", b"", "no zip"),
     ],
+    ids=["program", "no ending", "part of a zip", "empty"],  # the bytes of a zip have its time
 )
 def test_what_cannot_be_a_plugin_is_refused(
     tmp_path: Path, name: str, data: bytes, told: str
