@@ -1,6 +1,7 @@
 """Draws the parts that several pages use: lists read page by page, times, questions."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
@@ -51,7 +52,9 @@ async def confirm(view: View, question: str, *, details: str = "", button: str =
     Returns:
         Whether the person agreed.
     """
-    with ui.dialog() as dialog, ui.card().classes("nc-dialog"):
+    # The question must stay if the list in which the person clicked is drawn again meanwhile.
+    place = view.toasts if view.toasts is not None else nullcontext()
+    with place, ui.dialog() as dialog, ui.card().classes("nc-dialog"):
         ui.label(question).classes("nc-dialog-title")
         if details:
             ui.label(details).classes("nc-soft nc-lines")

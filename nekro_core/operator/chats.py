@@ -24,6 +24,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Activity
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.contract import ActivityFeed
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.policy import ChatOverrides, ChatState, PolicyFile
@@ -64,15 +65,6 @@ class ChatControl(Protocol):
 
     async def reset(self, chat_key: ChatKey) -> None:
         """Begin a new conversation."""
-
-
-class ActivityFeed(Protocol):
-    """The events in the chats (`nekro_core.delivery.activity.Broadcast`)."""
-
-    def watch(
-        self, chat_key: ChatKey | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
-        """Follow one chat, or all. The iterator ends for a follower that is too slow."""
 
 
 class MediaReading(Protocol):

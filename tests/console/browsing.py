@@ -16,7 +16,8 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 async def browsing(folder: Path, name: str, *, role: str = "owner") -> AsyncIterator[Page]:
     """A page of a new bot. The test fails if the page shows an alert or logs an error."""
     errors: list[str] = []
-    async with running_console(folder) as address, async_playwright() as playwright:
+    running = running_console(folder, data=["models"])
+    async with running as address, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = await browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
         context.set_default_timeout(20_000)

@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,12 +19,15 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def running_console(folder: Path, program: str = "tests.console.serve") -> AsyncIterator[str]:
+async def running_console(
+    folder: Path, program: str = "tests.console.serve", *, data: Sequence[str] = ()
+) -> AsyncIterator[str]:
     """The address of a console that anybody on this machine may open, or, with
-    ``tests.console.serve_site``, of one with logins."""
+    ``tests.console.serve_site``, of one with logins. ``data`` names the pages for which the bot has
+    data; without it, it has data for all."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", program, str(folder), str(port)]
+    command = [sys.executable, "-m", program, str(folder), str(port), *data]
     log = (folder / "console.log").open("wb")
     process = await anyio.open_process(
         command, stdout=log, stderr=log, env={**os.environ, "NICEGUI_SCREEN_TEST_PORT": ""}

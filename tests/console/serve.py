@@ -1,11 +1,13 @@
 """A program for tests: a bot with OneBot accounts, whose console anybody on this machine may open.
 
-``python -m tests.console.serve FOLDER PORT``. The cookie ``role`` says which role the visitor has;
-without it, the visitor is the owner.
+``python -m tests.console.serve FOLDER PORT [DATA ...]``. The cookie ``role`` says which role the
+visitor has; without it, the visitor is the owner. The bot has data for the named pages, and
+for all if none is named.
 """
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +38,21 @@ def visitor(request: Request) -> Actor:
     return Actor(name=role.value, role=role, origin=RequestOrigin.PAGE, address="127.0.0.1")
 
 
-async def main(folder: Path, port: int) -> None:
+ALL = ("statistics", "turns", "plugins", "people", "models", "chats", "platforms")
+
+
+async def main(folder: Path, port: int, named: Sequence[str]) -> None:
+    filled = named or ALL
     os.environ["NEKRO_DATA_DIR"] = str(folder.resolve())
     os.chdir(folder)  # without an .env; settings that are written come into the folder
     settings = Settings.load()
     closing = anyio.Event()
-    await fill_statistics(settings.database_url)
-    await fill_turns(folder)
-    write_plugins(folder)
+    if "statistics" in filled:
+        await fill_statistics(settings.database_url)
+    if "turns" in filled:
+        await fill_turns(folder)
+    if "plugins" in filled:
+        write_plugins(folder)
     configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()
     async with (
@@ -53,10 +62,14 @@ async def main(folder: Path, port: int) -> None:
         anyio.create_task_group() as tasks,
     ):
         app.platforms.attach(app, driver, configuration)
-        await add_chat(app)
-        await fill_people(app)
-        await fill_models(app)
-        await fill_chats.fill(app)
+        if "plugins" in filled:
+            await add_chat(app)
+        if "people" in filled:
+            await fill_people(app)
+        if "models" in filled:
+            await fill_models(app)
+        if "chats" in filled:
+            await fill_chats.fill(app)
         site = driver.server_app  # platforms that are enabled add their addresses to it
         site.mount("/plugins", app.operator.pages)
         fill_chats.add_routes(site, app)
@@ -67,11 +80,13 @@ async def main(folder: Path, port: int) -> None:
             server = uvicorn.Server(
                 uvicorn.Config(site, port=port, log_level="warning", timeout_graceful_shutdown=1)
             )
-            tasks.start_soon(fill_platforms, app, port)
+            if "platforms" in filled:
+                tasks.start_soon(fill_platforms, app, port)
             await server.serve()
             closing.set()
             tasks.cancel_scope.cancel()
 
 
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]), int(sys.argv[2]), backend_options={"use_uvloop": True})
+    arguments = (Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+    anyio.run(main, *arguments, backend_options={"use_uvloop": True})

@@ -19,7 +19,7 @@ async def address(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[str]:
     """The address of a running console."""
-    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+    async with running_console(tmp_path_factory.mktemp("bot"), data=["chats"]) as running:
         yield running
 
 

@@ -88,6 +88,7 @@ async def test_a_person_makes_a_token_that_is_shown_once_and_logs_out(
     )
     assert reading.ok
     await shown.get_by_role("button", name="I have kept it").click()
+    await expect(shown.get_by_label("Your new API token")).to_have_count(0)
     await expect(shown.locator("article", has_text="statistics")).to_be_visible()
     assert secret not in await shown.content()
     await shown.get_by_label("Colours and language").click()

@@ -21,7 +21,7 @@ async def address(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[str]:
     """The address of a running console, whose bot has a OneBot account 20002."""
-    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+    async with running_console(tmp_path_factory.mktemp("bot"), data=["platforms"]) as running:
         yield running
 
 

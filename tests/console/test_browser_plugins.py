@@ -29,7 +29,7 @@ async def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def address(folder: Path) -> AsyncIterator[str]:
-    async with running_console(folder) as running:
+    async with running_console(folder, data=["plugins"]) as running:
         yield running
 
 

@@ -24,7 +24,7 @@ async def address(
 ) -> AsyncIterator[str]:
     """The address of a running console, whose bot has the OneBot account 20009."""
     async with (
-        running_console(tmp_path_factory.mktemp("bot")) as running,
+        running_console(tmp_path_factory.mktemp("bot"), data=["platforms"]) as running,
         httpx.AsyncClient(trust_env=False, base_url=f"{running}/api/v1/operator") as api,
     ):
         settings = {"account": "20009", "access_token": TOKEN}

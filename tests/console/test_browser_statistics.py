@@ -18,7 +18,7 @@ STATISTICS = "/ui/console/statistics"
 async def address(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[str]:
-    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+    async with running_console(tmp_path_factory.mktemp("bot"), data=["statistics"]) as running:
         yield running
 
 

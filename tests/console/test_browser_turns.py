@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail]
 async def address(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[str]:
-    async with running_console(tmp_path_factory.mktemp("bot")) as running:
+    async with running_console(tmp_path_factory.mktemp("bot"), data=["turns"]) as running:
         yield running
 
 

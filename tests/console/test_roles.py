@@ -5,6 +5,7 @@ for another area or only for reading. Whoever is allowed gets 422 here, because 
 parameter that no operation has, so nothing is changed.
 """
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -178,7 +179,7 @@ async def test_a_page_above_the_role_says_so_and_shows_no_data(
 ) -> None:
     """A page without data of its own says in its lead what it shows. A refused one has not even
     that."""
-    address = page.address + page.path.replace("{turn_id}", "1")
+    address = page.address + re.sub(r"\{.+\}", "1", page.path)
     shown = await site.browsers[role].get(address, headers={"accept-language": "en"})
     assert shown.status_code == 200
     refusal = console_texts().say("frame.not_allowed", "en", role=page.role.value)

@@ -12,7 +12,7 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.operator.settings import SettingsArea
 
 FOR_OWNERS: dict[type[Area], set[str]] = {
-    Backups: {"download", "make", "delete", "prepare_restore", "cancel_restore"},
+    Backups: {"make", "delete", "prepare_restore", "cancel_restore"},
     Embedded: {"copy"},
     Mcp: {"put", "remove", "test"},
     Platforms: {"connection_hint", "test_account", "change_account"},
