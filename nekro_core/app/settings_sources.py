@@ -280,7 +280,7 @@ def _texts(value: Any) -> Iterator[str]:
 def _text(path: Path) -> str | None:
     try:
         return path.read_bytes().decode()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # the start says what is wrong with the folder
         return None
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1

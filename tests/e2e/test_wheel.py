@@ -48,7 +48,8 @@ def test_the_wheel_has_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     wanted = files("nekro_core") | {
-        f"nekro_core/_builtin/{name}" for name in files("adapters") | files("plugins")
+        f"nekro_core/_builtin/{name}"
+        for name in files("adapters") | files("plugins") | {"CHANGELOG.md"}
     }
     assert held == wanted
     assert "nekro_core/_builtin/adapters/web/static/nekro_chat.js" in held
