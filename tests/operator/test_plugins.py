@@ -304,15 +304,15 @@ async def test_an_uploaded_zip_is_looked_at_and_installed(operator: Operator, cu
     with zipfile.ZipFile(packed, "w") as archive:
         archive.write(cup / "__init__.py", "cup/__init__.py")
     data = b64encode(packed.getvalue())
-    done = await operator.perform(OTTO, "plugins.upload", {"name": "../my cup.zip", "data": data})
+    done = await operator.perform(OLGA, "plugins.upload", {"name": "../my cup.zip", "data": data})
     source = SecretStr(done.result)
-    shown = (await operator.plugins.look(OTTO, source=source, check=False)).result
+    shown = (await operator.plugins.look(OLGA, source=source, check=False)).result
     assert shown.key == "ann.cup"
-    await operator.plugins.install(OTTO, source=source, expected=shown.digest)
+    await operator.plugins.install(OLGA, source=source, expected=shown.digest)
     assert (await operator.plugins.one(VIEWER, plugin="ann.cup")).state == "loaded"
     with pytest.raises(InvalidParameters, match=r"data: cup\.zip: this is no zip"):
         await operator.perform(
-            OTTO, "plugins.upload", {"name": "cup.zip", "data": b64encode(b"PK\x03\x04 cut off")}
+            OLGA, "plugins.upload", {"name": "cup.zip", "data": b64encode(b"PK\x03\x04 cut off")}
         )
     assert data.decode()[:60] not in repr(await entries(operator))
 
@@ -343,7 +343,7 @@ async def test_a_viewer_is_refused_and_an_unknown_name_is_told(
         await operator.perform(OLGA, f"plugins.{name}", CALLS[name])
 
 
-@pytest.mark.parametrize("name", ["index", "look", "install", "update", "configure"])
+@pytest.mark.parametrize("name", ["look", "install", "update", "configure"])
 async def test_only_an_owner_chooses_code_paths_and_settings(operator: Operator, name: str) -> None:
     parameters = CALLS.get(name, {"address": "/etc/index.toml"})
     with pytest.raises(NotAllowed, match="needs the role owner"):
