@@ -110,7 +110,7 @@ async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
 
     form = await plugins.form(VIEWER, plugin="ann.cup")
     change = await operator.perform(
-        OTTO,
+        OLGA,
         "plugins.configure",
         {"plugin": "ann.cup", "values": {"TOKEN": "s3cret", "COUNT": 5}, "expected": form.revision},
     )
@@ -118,18 +118,18 @@ async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
     assert not change.undoable
     with pytest.raises(ChangedMeanwhile, match="COUNT"):
         await operator.perform(
-            OTTO,
+            OLGA,
             "plugins.configure",
             {"plugin": "ann.cup", "values": {"COUNT": 6}, "expected": form.revision},
         )
     with pytest.raises(InvalidParameters, match=r"values\.COUNT: Input should be less than"):
         await operator.perform(
-            OTTO,
+            OLGA,
             "plugins.configure",
             {"plugin": "ann.cup", "values": {"COUNT": 60}, "expected": change.result.revision},
         )
     change = await operator.perform(
-        OTTO,
+        OLGA,
         "plugins.configure",
         {"plugin": "ann.cup", "values": {"COUNT": 6}, "expected": change.result.revision},
     )
