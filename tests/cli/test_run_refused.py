@@ -29,7 +29,8 @@ def words(ended: Ended) -> str:
 
 
 def run_here(capsys: pytest.CaptureFixture[str]) -> str:
-    """Run `nekro run` in this process, for starts that fail before anything is built."""
+    """Run `nekro run` in this process, for starts that fail before anything is built. Later ones
+    would leave the log of this process changed."""
     # `main` runs in a new context, because the test's own context holds a running event loop.
     umask = os.umask(0o022)
     try:
@@ -91,10 +92,10 @@ async def test_a_folder_in_use_or_a_newer_database_stops_the_start(folder: Path,
     assert (folder / "data" / "nekro.sqlite3").read_bytes() == before
 
 
-def test_a_data_folder_that_is_a_file_stops_the_start(folder: Path, write_env, capsys) -> None:
+def test_a_data_folder_that_is_a_file_stops_the_start(folder: Path, write_env) -> None:
     (folder / "file").write_text("")
     write_env(**MODEL | {"NEKRO_DATA_DIR": "file"})
-    said = run_here(capsys)
+    said = words(nekro(folder, "run"))
     assert "file" in said
     assert "Is NEKRO_DATA_DIR a folder that this user may write to" in said
 

@@ -1,8 +1,8 @@
 """A program for tests: a bot with OneBot accounts, whose console anybody on this machine may open.
 
 ``python -m tests.console.serve FOLDER PORT [DATA ...]``. The cookie ``role`` says which role the
-visitor has; without it, the visitor is the owner. The bot has data for the named pages, and
-for all if none is named.
+visitor has; without it, the visitor is the owner. The bot has data for the named pages,
+for all if none is named, and for none if the name is ``nothing``.
 """
 
 import os

@@ -42,8 +42,8 @@ async def browser() -> AsyncIterator[Browser]:
         await chromium.close()
 
 
-async def opened(browser: Browser, address: str, *, role: str = "owner") -> Page:
-    context = await browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
+async def opened(browser: Browser, address: str, *, role: str = "owner", width: int = 1280) -> Page:
+    context = await browser.new_context(viewport={"width": width, "height": 900}, locale="en-US")
     await context.add_cookies([{"name": "role", "value": role, "url": address}])
     context.set_default_timeout(30_000)
     page = await context.new_page()
@@ -249,8 +249,7 @@ async def test_a_viewer_reads_and_changes_nothing(browser: Browser, address: str
 async def test_anybody_can_use_the_page_of_a_plugin(
     browser: Browser, address: str, width: int, theme: str
 ) -> None:
-    page = await opened(browser, address + WEATHER)
-    await page.set_viewport_size({"width": width, "height": 860})
+    page = await opened(browser, address + WEATHER, width=width)
     await page.emulate_media(color_scheme=theme)
     for tab in ("Configuration", "Functions", "Use and cost", "About", "Its own page"):
         await page.get_by_role("tab", name=tab).click()

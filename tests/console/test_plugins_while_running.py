@@ -30,7 +30,7 @@ def write(folder: Path, version: str, more: str = "") -> None:
 async def served(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A bot with the operations' HTTP API. It is killed at the end of the block."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.console.serve", str(folder), str(port)]
+    command = [sys.executable, "-m", "tests.console.serve", str(folder), str(port), "nothing"]
     with (folder / "bot.log").open("ab") as log:
         process = await anyio.open_process(
             command, stdout=log, stderr=log, env={**os.environ, "NICEGUI_SCREEN_TEST_PORT": ""}
