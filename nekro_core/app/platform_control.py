@@ -12,7 +12,8 @@ import anyio.to_thread
 from loguru import logger
 from nonebot.drivers import Driver
 
-from nekro_core.app.adapters import AdapterBroken, AdapterDirectory, load_adapter
+from nekro_core.app.adapter_directory import AdapterBroken, AdapterDirectory
+from nekro_core.app.adapters import load_adapter
 from nekro_core.delivery.adapter import Adapter, Host
 from nekro_core.delivery.adapter_manifest import AdapterManifest
 from nekro_core.delivery.platforms.contract import SupportsAccounts

@@ -28,8 +28,8 @@ from loguru import logger
 from nonebot.drivers import ASGIMixin, Driver
 
 from nekro_core.api.adapter import Page
-from nekro_core.app import App, Report
 from nekro_core.app.adapters import AdapterMaker, adapter_makers
+from nekro_core.app.app import App, Report
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
 from nekro_core.app.logs import (

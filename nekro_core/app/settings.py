@@ -28,7 +28,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from nekro_core.agent.settings import AgentSettings
-from nekro_core.app.adapters import AdapterDirectory
+from nekro_core.app.adapter_directory import AdapterDirectory
 from nekro_core.app.nonebot_settings import with_nonebot_settings
 from nekro_core.app.settings_file import SECRETS
 from nekro_core.app.settings_sources import (

@@ -77,10 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return anyio.run(check_command, options)
     from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
-    from nekro_core.cli.commands import COMMANDS  # noqa: PLC0415 - `run` needs no other command
+    from nekro_core.cli.commands import find_command  # noqa: PLC0415 - `run` needs no other command
 
     try:
-        return anyio.run(COMMANDS[options.command], options)
+        return anyio.run(find_command(options.command), options)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

@@ -5,6 +5,7 @@ turns of the first, and the folder's lock forbids a second bot. If no bot runs, 
 the conversation, in a separate process that writes its log to a file.
 """
 
+import argparse
 import json
 import os
 import re
@@ -43,6 +44,11 @@ Json = dict[str, Any]
 
 class _Gone(NekroError):
     """The conversation cannot continue. The text says why."""
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Talk in the room and as the person that were named. Return the exit status."""
+    return await talk(Settings.load(), room=options.room, speaker=options.name)
 
 
 async def talk(

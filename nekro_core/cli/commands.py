@@ -1,128 +1,36 @@
-"""Maps the commands of ``nekro`` to functions. ``run`` is not here but in
-`nekro_core.app.server`."""
+"""Maps the commands of ``nekro`` to functions. A command imports only what it needs: together the
+modules of all commands take more than a second. ``run`` is not here but in `nekro_core.app.server`.
+"""
 
 import argparse
-import sys
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.util import find_spec
-from pathlib import Path
+from importlib import import_module
 
-from nekro_core.app.health import examine
-from nekro_core.app.logs import RedactingStream, stored_secrets
-from nekro_core.app.progress import ProgressLine
-from nekro_core.app.settings import Settings
-from nekro_core.cli import accounts, backup, operator_calls, outbox, restart
-from nekro_core.cli import settings as settings_commands
-from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
-from nekro_core.cli.chat import talk
-from nekro_core.cli.plugin_kit.command import ACTIONS
-from nekro_core.llm.embedded import WeightsError, ensure_weights
-from nekro_core.sandbox.box import SandboxError
-from nekro_core.tools.mcp_client import server_status_lines
+Command = Callable[[argparse.Namespace], Awaitable[int]]
+"""Takes the parsed arguments and returns an exit status. May raise `SettingsError`."""
 
-
-async def _chat(options: argparse.Namespace) -> int:
-    return await talk(Settings.load(), room=options.room, speaker=options.name)
-
-
-async def _doctor(_: argparse.Namespace) -> int:
-    settings = Settings.load()
-    # Secrets are removed, because people paste this output into bug reports, and an error from a
-    # server may contain a key.
-    out = RedactingStream(sys.stdout)
-    out.add_secrets([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])
-    marks = {True: "ok  ", False: "FAIL", None: "    "}
-    bad = 0
-    async for finding in examine(settings):
-        print(f"{marks[finding.ok]} {finding.area:9} {finding.seen}", file=out, flush=True)
-        if finding.ok is False:
-            bad += 1
-            for line in finding.remedy.splitlines():
-                print(f"{'':15}{line}", file=out, flush=True)
-    print("everything works" if not bad else f"{bad} to mend")
-    return min(bad, 1)
-
-
-async def _fetch(_: argparse.Namespace) -> int:
-    settings = Settings.load()
-    line = ProgressLine(sys.stderr)
-    try:
-        path = await ensure_weights(
-            settings.nekro_embedded, settings.nekro_data_dir / "models", line.report
-        )
-    except WeightsError as error:
-        print(error, file=sys.stderr)
-        return 1
-    finally:
-        line.end()
-    print(path)
-    return 0
-
-
-async def _plugin(options: argparse.Namespace) -> int:
-    return await ACTIONS[options.action](options)
-
-
-async def _adapter(options: argparse.Namespace) -> int:
-    return await ADAPTER_ACTIONS[options.action](options)
-
-
-async def _mcp(options: argparse.Namespace) -> int:
-    if options.action == "servers":
-        print(server_status_lines(Settings.load().nekro_data_dir))
-        return 0
-    if find_spec("mcp") is None:
-        print("nekro mcp needs the package mcp: pip install 'nekro-core[mcp]'", file=sys.stderr)
-        return 1
-    from nekro_core.cli.mcp_server.command import serve_tools  # noqa: PLC0415 - imports `mcp`, an extra
-
-    return await serve_tools(options)
-
-
-async def _sandbox(options: argparse.Namespace) -> int:
-    from nekro_core.sandbox.docker import build  # noqa: PLC0415 - its packages are slow to import
-    from nekro_core.sandbox.docker.engine import DockerEngine  # noqa: PLC0415 - slow as well
-
-    engine = None
-    try:
-        engine = await DockerEngine.connect(Settings.load().nekro_sandbox.docker_host, build=True)
-        if options.base:
-            image = await build.build_on(engine, options.name, options.base, print)
-        elif options.root:
-            image = await build.import_folder(engine, options.name, Path(options.root), print)
-        elif options.debian:
-            image = await build.import_debian(engine, options.name, print)
-        elif options.this_machine or options.name != "python":
-            image = await build.import_this_machine(engine, options.name, print)
-        else:
-            image = await build.make_default(engine, print)
-    except SandboxError as error:
-        print(error, file=sys.stderr)
-        return 1
-    finally:
-        if engine is not None:
-            engine.close()
-    version = ".".join(map(str, image.version))
-    print(f"boxes can be made from {options.name!r} now: Python {version}, {image.image_id}")
-    return 0
-
-
-COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
-    "accounts": accounts.run,
-    "adapter": _adapter,
-    "backup": backup.backup,
-    "restore": backup.restore,
-    "outbox": outbox.run,
-    "chat": _chat,
-    "doctor": _doctor,
-    "fetch": _fetch,
-    "get": settings_commands.get,
-    "mcp": _mcp,
-    "operator": operator_calls.run,
-    "plugin": _plugin,
-    "restart": restart.restart,
-    "sandbox": _sandbox,
-    "set": settings_commands.change,
+FUNCTIONS: Mapping[str, str] = {
+    "accounts": "nekro_core.cli.accounts:run",
+    "adapter": "nekro_core.cli.adapter_kit.command:run",
+    "backup": "nekro_core.cli.backup:backup",
+    "chat": "nekro_core.cli.chat:run",
+    "doctor": "nekro_core.cli.doctor:run",
+    "fetch": "nekro_core.cli.fetch:run",
+    "get": "nekro_core.cli.settings:get",
+    "mcp": "nekro_core.cli.mcp:run",
+    "operator": "nekro_core.cli.operator_calls:run",
+    "outbox": "nekro_core.cli.outbox:run",
+    "plugin": "nekro_core.cli.plugin_kit.command:run",
+    "restart": "nekro_core.cli.restart:restart",
+    "restore": "nekro_core.cli.backup:restore",
+    "sandbox": "nekro_core.cli.sandbox_image:run",
+    "set": "nekro_core.cli.settings:change",
 }
-"""The function of each command. It takes the parsed arguments, returns an exit status, and may
-raise `SettingsError`."""
+"""The module and the name of the function of each command."""
+
+
+def find_command(name: str) -> Command:
+    """Import the function of a command."""
+    module, _, function = FUNCTIONS[name].partition(":")
+    command: Command = getattr(import_module(module), function)
+    return command

@@ -30,7 +30,8 @@ from nonebot.drivers import Driver
 from nonebot.drivers.fastapi import Driver as FastAPIDriver
 
 from nekro_core.api.adapter import OperatorHost, Page
-from nekro_core.app.adapters import PACKAGE, load_adapter
+from nekro_core.app.adapter_directory import PACKAGE
+from nekro_core.app.adapters import load_adapter
 from nekro_core.chat import (
     ChatKey,
     ChatMessage,

@@ -11,7 +11,7 @@ from typing import Any, Self, assert_never
 
 import anyio
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text, plain_text
 from nekro_core.delivery.activity import Activity, Working

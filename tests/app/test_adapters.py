@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.app import App
 from nekro_core.app.adapters import (
     AdapterBroken,
     AdapterDirectory,
@@ -18,6 +17,7 @@ from nekro_core.app.adapters import (
     erase_from_adapters,
     load_adapter,
 )
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.cli.plugin_kit.run import _environment

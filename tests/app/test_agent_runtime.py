@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.app import App
 from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, Record
 from nekro_core.delivery.activity import Broadcast

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from loguru import logger
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.store import DataFolderInUse

@@ -10,8 +10,9 @@ import anyio
 import pytest
 from pydantic import SecretStr
 
-from nekro_core.app import App
-from nekro_core.app.adapters import AdapterDirectory, adapter_makers
+from nekro_core.app.adapter_directory import AdapterDirectory
+from nekro_core.app.adapters import adapter_makers
+from nekro_core.app.app import App
 from nekro_core.app.platform_control import FILE_NAME, read_enabled
 from nekro_core.app.server import add_adapters
 from nekro_core.app.settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.llm.scripted import ScriptedModel

@@ -4,7 +4,7 @@ import time
 
 from fastapi import FastAPI
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.chat import ChatKey, ChatMessage, File, Image, Segments, Sender, Text
 from tests.delivery.fakes import FakeAdapter
 

@@ -4,7 +4,7 @@ import time
 
 from pydantic import SecretStr
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.tools.mcp_client import McpServerEntry

@@ -1,6 +1,6 @@
 """People for the test bot: one of each role, and some in other states."""
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.operator.roles import AccessRole
 
 PASSWORD = "correct horse battery"

@@ -3,7 +3,7 @@ fake OneBot programs that connect to it over loopback."""
 
 import anyio
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.operator.platforms import HiddenSettings
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.peers.onebot_v11 import OneBotPeer

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.chat import ChatKey, ChatMessage, Sender, Text
 
 EVIL = "<img src=x onerror=alert(1)>"

@@ -15,7 +15,7 @@ import anyio
 import uvicorn
 from starlette.requests import Request
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.console.download_routes import download_routes
 from nekro_core.console.operator_api import OperatorApi

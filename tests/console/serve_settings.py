@@ -11,7 +11,7 @@ import anyio
 import uvicorn
 from fastapi import FastAPI
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console

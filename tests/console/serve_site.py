@@ -10,7 +10,7 @@ import anyio
 import uvicorn
 from fastapi import FastAPI
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.llm.scripted import ScriptedModel
 from tests.console.fill_logs import filled_log

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.console.openapi import openapi_document
 
 pytestmark = pytest.mark.jail

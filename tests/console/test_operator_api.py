@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.roles import AccessRole
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages import PAGES
 from nekro_core.console.texts import console_texts

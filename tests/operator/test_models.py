@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.operator_settings import SettingsUnreadable
 from nekro_core.app.settings import Settings
 from nekro_core.app.settings_sources import SettingsError

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from nekro_core.app.adapters import FOLDER, PACKAGE, AdapterBroken, AdapterDirectory, check_adapter
+from nekro_core.app.adapter_directory import FOLDER, PACKAGE, AdapterBroken, AdapterDirectory
+from nekro_core.app.adapters import check_adapter
 from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.settings import Settings
 from nekro_core.cli.new_folder import NewRefused, require_name, write_folder
@@ -117,3 +118,8 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
 }
 """Maps the name of each action on the command line to its function. Each may raise
 `SettingsError`."""
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Carry out the action that was named. Return the exit status. May raise `SettingsError`."""
+    return await ACTIONS[options.action](options)

@@ -187,3 +187,8 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
 }
 """Maps the name of each action on the command line to its function. Each may raise
 `SettingsError`."""
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Carry out the action that was named. Return the exit status. May raise `SettingsError`."""
+    return await ACTIONS[options.action](options)
