@@ -44,7 +44,7 @@ class ValueInput:
         """See `FormInput.read`."""
         entered = self._element.value
         if entered == self._begin and not (self._own.required and self._own.kind is FieldKind.BOOL):
-            # What was not touched goes back exactly as it came.
+            # An untouched value is sent back exactly as it came.
             return self._first if self._given else ABSENT
         match self._own.kind:
             case FieldKind.NUMBER:
