@@ -98,9 +98,9 @@ class BackupService:
     ) -> BackupMade:
         """Make and check a backup, and delete the oldest ones beyond `BackupSettings.keep`.
 
-        With a passphrase, secrets are in it too. ``report`` is called in another thread. To stop the
-        work, call `stop` or cancel the caller. Raises `BackupError` and `OSError`; then no file is
-        left.
+        With a passphrase, secrets are in it too. ``report`` is called in another thread. To stop
+        the work, call `stop` or cancel the caller. Raises `BackupError` and `OSError`; then no file
+        is left.
         """
         if self._work is not None:
             raise BackupRefused("another backup is being made now: wait for it, or stop it")
