@@ -37,7 +37,7 @@ MOST_UPLOADED_BYTES = 64 * 1024**3
 _KEPT_FREE = 256 * 1024**2
 """Number of bytes that an upload leaves free on the disk."""
 _LOOK_BYTES = 16 * 1024**2
-"""Number of received bytes between two looks at the free space of the disk."""
+"""Number of received bytes between two checks of the free space of the disk."""
 _PIECE_S = 60.0
 """Maximum seconds until the next piece of an uploaded backup."""
 

@@ -15,7 +15,7 @@ from nekro_core.operator.jobs import JobState, JobView
 from nekro_core.operator.roles import AccessRole
 
 _LOOK_S = 1.0
-"""Seconds between two looks at the downloads."""
+"""Seconds between two reads of the state of the downloads."""
 _LOOKS_PER_READ = 3
 """The list of files is read at each third look only, because that reads each file's header."""
 _PHASES = {

@@ -15,7 +15,7 @@ FOLDER = "plugin_uploads"
 MOST_BYTES = 45_000_000
 """Largest upload. In base64, it fits into one request to the HTTP API."""
 _KEPT = 10
-"""Uploads that are kept. An installed plugin does not need its upload any more."""
+"""Maximum number of uploads that are kept. An installed plugin no longer needs its upload."""
 _UNFIT = re.compile(r"[^\w.-]+")
 
 
