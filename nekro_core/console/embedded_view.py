@@ -17,7 +17,7 @@ from nekro_core.operator.roles import AccessRole
 _LOOK_S = 1.0
 """Seconds between two reads of the state of the downloads."""
 _LOOKS_PER_READ = 3
-"""The list of files is read less often than the downloads, because that reads each file's header."""
+"""The list of files is read less often than the downloads: that reads the header of each file."""
 _PHASES = {
     EmbeddedPhase.IDLE: "",
     EmbeddedPhase.DOWNLOADING: "warn",
