@@ -266,7 +266,7 @@ class Turns(Area):
         trace = await self._store.turn_traces.get(turn_id)
         logged = await self._store.turn_log.one(turn_id)
         if trace is None or logged is None:
-            raise NoSuchItem(f"there is no turn {turn_id}; it may have been deleted with its age")
+            raise NoSuchItem(f"there is no turn {turn_id}; old turns are deleted")
         return _details(trace, _view(logged[0]))
 
     @query(role=AccessRole.VIEWER)

@@ -145,7 +145,8 @@ class ModelFiles:
         return await self._install(partial, path, wanted, report)
 
     async def remove(self, name: str) -> None:
-        """Delete a file, with what was downloaded of it. Raises `WeightsError` and `OSError`."""
+        """Delete a file, also one that is only partly downloaded. Raises `WeightsError` and
+        `OSError`."""
         path = self._folder / _checked_name(name)
         partials = [*self._folder.glob(f".{path.name}.*.part")]
         if not path.is_file() and not partials:

@@ -35,7 +35,7 @@ class EgressTable:
         owner: For the box of a chat, the chat key. Empty for the rules of all other boxes.
         box: The box; empty for all boxes of the owner.
         allow: What may be reached at public addresses.
-        private: What may also have an address that is not public.
+        private: What may be reached also if its address is not a public one.
     """
 
     owner: str
