@@ -1,4 +1,4 @@
-"""Replaces the bot's tables on a PostgreSQL server by those of a backup."""
+"""Replaces the bot's tables on a PostgreSQL server with the tables of a backup."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

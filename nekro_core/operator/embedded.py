@@ -131,7 +131,7 @@ class Embedded(Area):
 
         Args:
             url: The address of a GGUF file.
-            file: The name of the file; empty for that of the address.
+            file: The name of the file; empty to use the name in the address.
             sha256: The SHA-256 that the file must have; empty for the one that the server names.
         """
         path = await self._files.download(url, _reporter(progress), name=file, sha256=sha256)

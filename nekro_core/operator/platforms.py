@@ -404,7 +404,7 @@ def _known(read: Callable[[str], Result], account: str) -> Result:
 
 
 async def _checked(work: Awaitable[Result]) -> Result:
-    """Raise the errors of accounts as those of operators."""
+    """Wait for ``work``, and convert errors of accounts to errors of operators."""
     try:
         return await work
     except UnknownAccount as error:

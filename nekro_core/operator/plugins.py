@@ -503,8 +503,8 @@ class Plugins(Area):
 
 @contextmanager
 def _told(parameter: str) -> Iterator[None]:
-    """Turn the errors of lower rooms into those that each face understands. ``parameter`` is the
-    one that names the thing."""
+    """Convert errors of lower rooms to `OperatorError`. ``parameter`` is the name of the parameter
+    with the source, for a refused source."""
     try:
         yield
     except (UnknownPlugin, NoConfiguration, NoSuchTool) as error:

@@ -24,7 +24,7 @@ def is_sqlite(path: Path) -> bool:
 def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
     """Copy a database to a new file, and check the copy.
 
-    The copy is the state at one moment. If the database has a write-ahead log, as those of the bot,
+    The copy is the state at one moment. If the database has a write-ahead log, as the bot's have,
     other programs can write meanwhile: the copy is read in one transaction, so a write does not
     restart it. Without such a log, writers wait until the copy is made.
 

@@ -3,7 +3,7 @@ bot or of one chat, person, model, plugin or tool.
 
 The answers come from the rows that `nekro_core.store.statistics_counter` fills, so a year is
 answered as fast as a day. A question about a span is answered from the largest periods that fit
-into it. Without a time zone, days and months are those of UTC.
+into it. Without a time zone, days and months are counted in UTC.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -112,8 +112,8 @@ class StatisticsRepository:
             until: Seconds since 1970.
             dimension: What the rows are about.
             name: Which chat, person, model, plugin or tool; see `Dimension`.
-            timezone: The time zone of the days. Months are those of UTC, and so are days for which
-                there are no rows of single hours (`KEPT_S`).
+            timezone: The time zone of the days. Months are counted in UTC, and so are days for
+                which there are no rows of single hours (`KEPT_S`).
         """
         finer = period
         hours = self._finest(since, dimension) is Period.HOUR
@@ -208,7 +208,7 @@ class StatisticsRepository:
         limit: int,
         batches: int,
     ) -> tuple[list[StatisticsRow], bool]:
-        """Rank those that used most of all time. Returns also whether nobody is missing."""
+        """Rank the ones that used most of all time. Returns also whether the ranking is exact."""
         measure = _TOKENS if order == "tokens" else order
         most = _CANDIDATES * batches
         rows = await self._database.read(

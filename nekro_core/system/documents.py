@@ -279,8 +279,8 @@ class FileDocuments:
     def _keep(self, document: Document) -> None:
         folder = self._folder / _REVISIONS / document.name
         kept = [p for p in sorted(folder.iterdir()) if p.name[0] != "."] if folder.is_dir() else []
-        # The name is the time at which this revision ended or began, in microseconds; it must be
-        # larger than that of all others, even if the clock was set back.
+        # The name is the time at which this revision ended or began, in microseconds. It must be
+        # larger than all other names, even if the clock was set back.
         number = int(min(document.saved, self._clock()) * 1e6)
         number = max(number, int(kept[-1].name) + 1) if kept else number
         write_whole(folder / f"{number:020}", document.text.encode())

@@ -87,7 +87,7 @@ class ModelFiles:
         Args:
             url: The address of a GGUF file, with http or https.
             report: Is called with the progress.
-            name: The name of the file; empty for that of the address.
+            name: The name of the file; empty to use the name in the address.
             sha256: The SHA-256 that the file must have, in hex. If it is empty, the one that the
                 server names is used (model hubs do), otherwise none is checked.
 

@@ -119,7 +119,7 @@ class EgressAdmin:
         await self._change(table.owner, table.box, table, revision)
 
     async def remove(self, owner: str, box: str = "", *, revision: str | None = None) -> None:
-        """Remove the rules of an owner with those of its boxes, or of one box. Then less specific
+        """Remove the rules of an owner and of all its boxes, or of one box. Then less specific
         rules apply. Raises as `put`; `InvalidEgressRules` if there are none."""
         await self._change(owner, box, None, revision)
 
