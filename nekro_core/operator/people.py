@@ -323,8 +323,8 @@ class People(Area):
         return Change(result=view, subject=view.name, old=view)
 
     async def _last_seen(self, person: ConsolePerson) -> float:
-        """Return when a person was last here: with a browser, with a token, or, if these have
-        ended, when they last did something that is in the audit log."""
+        """Return when a person was last here: the latest use of a session or token that has not
+        ended, or their newest entry in the audit log if that is later."""
         sessions = await self._identity.sessions.of(person)
         tokens = await self._identity.tokens.all()
         done = await self.audit_log.rows.newest(actor=person.name, limit=1)

@@ -144,7 +144,8 @@ class Plugins(Area):
 
         Args:
             name: The name of the file.
-            data: Its bytes in base64, 45 MB at most. The audit log does not store them.
+            data: Its bytes in base64: 45 MB at most, or 3 MB over the HTTP API, whose requests have
+                at most 4 MiB. The audit log does not store them.
         """
         with _told("data"):
             stored = await self._manager.keep_upload(name, data.get_secret_value())
