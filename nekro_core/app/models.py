@@ -26,7 +26,7 @@ class PluginModelViews:
 
 
 class ModelRegistry:
-    """The default model and the model groups of a running bot, with all who use them.
+    """The default model and the model groups of a running bot, and what uses them.
 
     Args:
         llm: The settings of the default model. Without an address, the embedded model answers.
@@ -83,8 +83,8 @@ class ModelRegistry:
     ) -> None:
         """Use these models from now on, in chats and in plugins.
 
-        Requests that run end on the models with which they began. Models whose settings are equal
-        keep their connections.
+        The old models finish the requests that run. Models whose settings are equal keep their
+        connections.
 
         Args:
             llm: The settings of the default model.

@@ -152,8 +152,8 @@ class PlatformControl:
             self._restart_needed.add(name)
 
     def _read_settings(self, manifest: AdapterManifest, driver: Driver) -> None:
-        """Let the adapter and NoneBot see the settings of the platform, some of which are left out
-        for platforms that are off."""
+        """Let the adapter and NoneBot see all settings of the platform. While it was off, some of
+        them were left out."""
         platforms = (*self._settings.get("nekro_platforms", ()), manifest.name)
         self._settings["nekro_platforms"] = platforms
         directory = AdapterDirectory(manifests={manifest.name: manifest})

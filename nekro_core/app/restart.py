@@ -36,8 +36,8 @@ class StartedCommand:
     def start_again(self) -> NoReturn:
         """Replace this process by a new one, with the same process id. Call this when nothing of
         the bot runs any more. Raises `OSError`."""
-        # The signal would end a process that does not handle it yet. The next process handles it as
-        # soon as it can.
+        # The new process ignores the signal until it has its own handler: without this line, a
+        # signal that comes before would end it.
         signal.signal(RESTART_SIGNAL, signal.SIG_IGN)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -46,8 +46,8 @@ class StartedCommand:
 
 
 class Restarter:
-    """Restarts the bot for the operator. Turns in flight are resumed by the next process, as after
-    a crash.
+    """Restarts the bot for the operator. The next process resumes the turns that ran, as after a
+    crash.
 
     Args:
         folder: The folder with ``.env``.
@@ -59,8 +59,8 @@ class Restarter:
         self._end = end
 
     def restart(self) -> None:
-        """Begin the restart. Raises `SettingsError` if the settings are wrong, so that the bot
-        could not start again; then it goes on."""
+        """Begin the restart. Raises `SettingsError` if the bot could not start again with the
+        present settings; then the bot keeps running."""
         Settings.load(self._folder)
         logger.info("the bot ends, to start again")
         self._end()

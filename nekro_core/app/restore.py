@@ -1,5 +1,5 @@
-"""Restores a backup: unpacks and checks it, settles what was unfinished, erases people again who
-were erased since, and lets it take the place of the data folder.
+"""Restores a backup: unpacks and checks it, settles what was unfinished, erases again the people
+who were erased since it was made, and puts it in place of the data folder.
 
 A running bot cannot replace its own data folder. It prepares a restore
 (`nekro_core.backup.prepared`), and the next start carries it out (`carry_out_prepared`).

@@ -1,4 +1,4 @@
-"""Erases people from a restored bot who were erased after its backup was made.
+"""Erases again, from a restored bot, the people who were erased after the backup was made.
 
 This is done twice. Before the restored files take the place of the data folder, everything is
 erased that needs no running bot: rows, media, files of boxes, vectors. At its first start the bot

@@ -14,17 +14,17 @@ from nekro_core.system.atomic_files import WatchedFile
 from nekro_core.system.live_settings import Applies, LiveSettings, applies
 
 LOOK_S = 0.5
-"""Seconds between two looks at the files. A look asks the kernel for the status of four files."""
+"""Seconds between two checks of the files. A check asks the kernel for the status of four files."""
 
 
 class RunningSettings:
-    """The settings in force. When one of the files changes, they take over the new values, except
+    """The settings in force. When one of the files changes, its new values come into force, except
     those that need a restart. If a file is wrong, the last good settings stay in force, and the
     log names file, line and setting.
 
     Args:
-        settings: The settings with which the bot started. They are the object that changes. If
-            they were not read from files, they stay as they are.
+        settings: The settings with which the bot started. New values are written into this object.
+            If the settings were not read from files, they stay as they are.
         named_platforms: The platforms that the files and the environment name; by default those of
             the settings, which may contain more.
     """
@@ -36,7 +36,8 @@ class RunningSettings:
         if named_platforms is not None:
             self.wanted = settings.model_copy(update={"nekro_platforms": tuple(named_platforms)})
         self._named = self.wanted.nekro_platforms
-        """What the files and the environment said when they were last read without an error."""
+        """The platforms that the files and the environment named at the start. ``wanted`` has all
+        settings that they gave when they were last read without an error."""
         self.problem = ""
         """What is wrong with the files now; empty if they are in order."""
         self._files: list[WatchedFile] = []
@@ -57,7 +58,7 @@ class RunningSettings:
         return self.settings.model_copy(update={"nekro_platforms": self._named})
 
     def listen(self, follower: Callable[[], Awaitable[None]]) -> None:
-        """Call ``follower`` after each change, for what was made from a setting."""
+        """Call ``follower`` after each change, to make anew what was made from a setting."""
         self._followers.append(follower)
 
     async def watch(self) -> None:

@@ -204,7 +204,8 @@ def _check_unlocked(settings: Settings, field: SettingField) -> None:
 
 
 def _edit(texts: dict[str, str], field: SettingField, value: Any) -> None:
-    """Write a value into the texts. A secret goes to its own file, and leaves the other one."""
+    """Write a value into the text of its file, and remove it from the text of the other file.
+    Secrets are in ``secrets.toml``, all else is in ``settings.toml``."""
     path, own = toml_path(field.path), SECRETS if field.secret else SETTINGS
     other = SETTINGS if field.secret else SECRETS
     try:

@@ -55,8 +55,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """Return the number of the line that sets a name; if there is none, that of the innermost table
-    or value around it; else None."""
+    """Return the number of the line that sets a name. If there is none, return the line of the
+    innermost table or value around it, else None."""
     best: tuple[int, int] | None = None
     for number, found in _lines_with_names(text):
         depth = len(found)

@@ -214,8 +214,8 @@ def _top_names(model: type[BaseModel]) -> list[str]:
 def _with_lists(
     values: Mapping[str, Any], model: type[BaseModel], above: FieldPath = ()
 ) -> dict[str, Any]:
-    """Read the lists and tables that are still texts. NoneBot reads none of a field with a
-    constraint, such as a least length. Raises `SettingsError`."""
+    """Parse the lists and tables that are still texts. NoneBot does not parse those of fields with
+    a constraint, such as a minimum length. Raises `SettingsError`."""
     found = dict(values)
     for name, value in values.items():
         field = model.model_fields.get(name)
@@ -238,7 +238,7 @@ def _with_lists(
 def _merged(
     below: Mapping[str, Any], above: Mapping[str, Any], model: type[BaseModel] | None
 ) -> dict[str, Any]:
-    """Merge two trees of values. Sections are merged; of other values the one ``above`` wins."""
+    """Merge two trees of values. Where both have a value that is no section, ``above`` wins."""
     merged = dict(below)
     for name, value in above.items():
         field = model.model_fields.get(name) if model is not None else None

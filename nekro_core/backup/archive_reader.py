@@ -1,7 +1,7 @@
 """Opens and checks the zip file of a backup, and unpacks it.
 
 Nothing in the file is trusted: names, sizes and contents are compared with the list of contents,
-and never more bytes are unpacked than it says.
+and never more bytes are unpacked than that list says.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ def _read(source: IO[bytes]) -> bytes:
 
 @contextmanager
 def _as_invalid(path: Path) -> Iterator[None]:
-    """Convert what `zipfile` raises for a damaged file."""
+    """Convert what `zipfile` raises for a damaged file to `InvalidBackup`."""
     try:
         yield
     except (
@@ -121,7 +121,7 @@ def _as_invalid(path: Path) -> Iterator[None]:
         OSError,
     ) as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-            raise  # An error of another file, which the caller writes.
+            raise  # The error is of a file that the caller writes, not of the backup.
         raise InvalidBackup(
             f"{path.name} is no whole backup ({error}): it was cut off, damaged or changed. Copy "
             "it again, or take another one"

@@ -14,7 +14,7 @@ from nekro_core.backup.progress import BackupWork
 
 PIECE = 1024 * 1024
 _LEVEL = 3
-"""zlib's level. Level 6 takes twice as long for a file that is 5 % smaller."""
+"""zlib's level. Level 6 makes the file 5 % smaller and takes twice as long."""
 _PACKED = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".mp4", ".mp3", ".ogg", ".zip", ".gz", ".dump")
 """Endings of files that are compressed already."""
 

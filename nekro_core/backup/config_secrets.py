@@ -14,7 +14,7 @@ import yaml
 from tomlkit.exceptions import ParseError
 
 LARGEST = 1024 * 1024
-"""Maximum size in bytes of a file that is looked into."""
+"""Maximum size in bytes of a file that is searched for secrets."""
 
 _FILES = re.compile(r"(config|settings)\.(json|toml|ya?ml)|mcp\.json|\.env(\..+)?")
 _NAME = re.compile(

@@ -2,7 +2,7 @@
 
 The key is made from the passphrase with scrypt. The data is cut into chunks, and each chunk is
 encrypted with ChaCha20-Poly1305. The nonce of a chunk has its number and says whether it is the
-last one, so that no chunk can be left out, repeated, moved or cut off (the STREAM construction of
+last one. So decrypting fails if a chunk was left out, repeated or moved (the STREAM construction of
 Hoang, Reyhanitabar, Rogaway and Vizár, 2015). Format: `HEADER`, 16 bytes of salt, then the chunks.
 """
 

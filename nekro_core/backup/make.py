@@ -87,8 +87,8 @@ def make_backup(
 ) -> BackupMade:
     """Write a backup to a new file, and check it by reading it again.
 
-    It blocks; call it in a thread. With a passphrase the secrets are in it, encrypted. ``target``
-    appears when the backup is whole. Raises `BackupRefused`, `BackupCancelled` and `OSError`; then
+    It blocks; call it in a thread. With a passphrase, the backup has the secrets too, encrypted.
+    ``target`` appears when it is whole. Raises `BackupRefused`, `BackupCancelled`, `OSError`; then
     no file is left.
     """
     if target.exists():

@@ -17,7 +17,7 @@ from nekro_core.backup.errors import BackupTooNew, InvalidBackup
 from nekro_core.store.upgrade import known_migrations
 
 FORMAT = 1
-"""The version of the format. A version that an older bot would misread gets a higher number."""
+"""The version of the format. Raise it with each change that an older bot would misread."""
 
 MANIFEST = "manifest.json"
 SECRETS = "secrets.bin"
@@ -53,7 +53,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             in the backup.
         ended: When the last file was read.
         engine: The kind of database.
-        folder: The absolute path of the data folder. Messages name their files by it.
+        folder: The absolute path of the data folder. The paths of media in stored messages begin
+            with it.
         members: All files.
         left_out: Sentences about what is not in it, for example secrets.
     """

@@ -98,8 +98,8 @@ class OwnBackups:
         return OwnBackup(name=path.name, path=path, made=made, size=path.stat().st_size)
 
     def delete_old(self, keep: int) -> tuple[str, ...]:
-        """Delete all backups of this bot but the newest ``keep``. Uploaded ones stay. Return the
-        names of the deleted ones."""
+        """Delete all backups that this bot made except the newest ``keep``. Uploaded ones stay.
+        Return the names of the deleted ones."""
         own = [each for each in self.list() if not each.name.startswith("uploaded")]
         old = own[keep:]
         for backup in old:

@@ -20,9 +20,9 @@ _ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password"
 
 
 def dump_postgres(url: str, target: Path, done: Callable[[int], None]) -> None:
-    """Write the database into a file, in PostgreSQL's custom format, and check that the file can be
-    listed. The server goes on meanwhile. ``done`` is called with the number of bytes that are
-    written; it may raise. Raises `BackupRefused`."""
+    """Write the database into a file, in PostgreSQL's custom format, and check that pg_restore can
+    list its contents. The bot may use the database meanwhile. ``done`` is called with the number of
+    bytes written so far; it may raise. Raises `BackupRefused`."""
     database, environment, schema = _connection(url)
     program = _found("pg_dump", BackupRefused)
     choice = [f"--schema={schema}"] if schema else []
@@ -55,7 +55,7 @@ def check_dump(path: Path) -> None:
 
 
 def restore_postgres(url: str, dump: Path, done: Callable[[int], None]) -> None:
-    """Write the tables of a file into a database without such tables, in one transaction: if it
+    """Write the tables of a dump into a database that does not have them, in one transaction: if it
     fails, nothing is changed. Raises `RestoreRefused`."""
     database, environment, _ = _connection(url)
     program = _found("pg_restore", RestoreRefused)
@@ -111,8 +111,8 @@ def _listed(path: Path, kind: type[BackupRefused] | type[RestoreRefused]) -> str
 def _run(
     command: Sequence[str], environment: Mapping[str, str], look: Callable[[], None]
 ) -> str | None:
-    """Run a program to its end, and call ``look`` meanwhile. Return None, or what it said if it
-    failed. If ``look`` raises, the program is ended."""
+    """Run a program to its end, and call ``look`` again and again meanwhile. Return None; if the
+    program failed, its error output. If ``look`` raises, the program is ended."""
     with (
         tempfile.TemporaryFile() as said_file,  # a pipe could fill up
         subprocess.Popen(  # noqa: S603 (our own arguments)

@@ -1,4 +1,4 @@
-"""Replaces the bot's tables on a PostgreSQL server by those of a backup."""
+"""Replaces the bot's tables on a PostgreSQL server with the tables of a backup."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,11 +22,11 @@ _PATIENCE_S = 5.0
 async def replace_server_tables(
     url: str, dump: Path, aside: Path, work: BackupWork, *, replace: bool
 ) -> None:
-    """Put the tables of a backup in place of those in the database. Tables of others stay.
+    """Put the tables of a backup in place of the bot's tables in the database. Other tables stay.
 
     If the database has tables of the bot, ``replace`` must be true, and they are first written to
-    the file ``aside`` with pg_dump. If the backup cannot be written, the tables are put back from
-    there. Raises `RestoreRefused`, `BackupRefused` (pg_dump fails), `BackupCancelled` and
+    the file ``aside`` with pg_dump. If the restore fails, the old tables are put back from that
+    file. Raises `RestoreRefused`, `BackupRefused` (pg_dump fails), `BackupCancelled` and
     `StoreError`.
     """
     async with _own(url) as engine:

@@ -81,7 +81,7 @@ async def run_in_thread(work: BackupWork, function: Callable[[], _Result]) -> _R
             failure = error
         tasks.cancel_scope.cancel()
     if isinstance(failure, BackupCancelled):
-        await anyio.lowlevel.checkpoint()  # If the caller was cancelled, this says so.
+        await anyio.lowlevel.checkpoint()  # If the caller was cancelled, this raises that.
     if failure is not None:
         raise failure
     return result[0]

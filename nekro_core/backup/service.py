@@ -29,14 +29,15 @@ from nekro_core.backup.stage import check_backup
 from nekro_core.system.background_tasks import background_tasks
 
 LOOK_S = 60.0
-"""Seconds between two looks at the clock. A machine may have slept meanwhile."""
+"""Seconds between two checks whether a backup is due. One sleep until the due time would end too
+late if the machine is suspended meanwhile."""
 
 MOST_UPLOADED_BYTES = 64 * 1024**3
 """Maximum size of an uploaded backup."""
 _KEPT_FREE = 256 * 1024**2
 """Number of bytes that an upload leaves free on the disk."""
 _LOOK_BYTES = 16 * 1024**2
-"""Number of received bytes between two looks at the free space of the disk."""
+"""Number of received bytes between two checks of the free space of the disk."""
 _PIECE_S = 60.0
 """Maximum seconds until the next piece of an uploaded backup."""
 
@@ -97,9 +98,9 @@ class BackupService:
     ) -> BackupMade:
         """Make and check a backup, and delete the oldest ones beyond `BackupSettings.keep`.
 
-        With a passphrase the secrets are in it. ``report`` is called in another thread. To stop the
-        work, call `stop` or cancel the caller. Raises `BackupError` and `OSError`; then no file is
-        left.
+        With a passphrase, secrets are in it too. ``report`` is called in another thread. To stop
+        the work, call `stop` or cancel the caller. Raises `BackupError` and `OSError`; then no file
+        is left.
         """
         if self._work is not None:
             raise BackupRefused("another backup is being made now: wait for it, or stop it")
@@ -141,7 +142,7 @@ class BackupService:
     async def receive(self, pieces: AsyncIterator[bytes]) -> tuple[OwnBackup, Manifest]:
         """Store a backup that comes in pieces, check it, and add it to the list.
 
-        Raises `BackupRefused` if another one is coming, if it is too large, or if nothing came for
+        Raises `BackupRefused` if another upload runs, if it is too large, or if nothing came for
         `_PIECE_S`; `InvalidBackup`, `BackupTooNew` and `OSError`. Then, and if the caller is
         cancelled, no file is left.
         """

@@ -1,4 +1,4 @@
-"""Unpacks a checked backup into a new folder beside the data folder, and lets it take its place.
+"""Unpacks a checked backup into a new folder, and puts that in place of the data folder.
 
 Nothing in the data folder is changed before all files are unpacked and checked.
 """
@@ -52,7 +52,7 @@ class StagedRestore:
     """An unpacked backup in a folder of its own, beside the data folder.
 
     Attributes:
-        folder: The folder with everything of this object.
+        folder: The folder that contains all of this.
         data: The new data folder, in ``folder``.
         settings: The folder with the ``.env`` files of the backup, if it brought any.
         manifest: The list of contents.
@@ -176,8 +176,8 @@ def take_place(staged: Path, target: Path, now: float) -> Path | None:
 
 
 def _carry_files(staged: Path, target: Path) -> None:
-    """Copy what the new folder needs of the present one: files of the checkout, and the secrets for
-    which the backup has none."""
+    """Copy what the new folder needs of the present one: the files that Git keeps in it, and the
+    secrets that are not in the backup."""
     for name in _OWN[:2]:
         if (target / name).is_file():
             shutil.copy2(target / name, staged / name)
@@ -252,8 +252,8 @@ def _unpack_database(archive: BackupArchive, file: Path, dump: Path, work: Backu
 
 
 def _unpacked_secrets(data: bytes) -> Mapping[str, bytes]:
-    """Return the files of the decrypted part. Its author knew the passphrase, and it is checked all
-    the same."""
+    """Return the files of the decrypted part. They are checked too, although whoever wrote them
+    knew the passphrase."""
     found: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:

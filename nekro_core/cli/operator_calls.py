@@ -17,7 +17,7 @@ from nekro_core.system.errors import NekroError
 
 _CALL_S = 60.0
 _LOOK_S = 0.3
-"""Seconds between two looks at a long action."""
+"""Seconds between two reads of the state of a long action."""
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Draws charts, each with a table behind it and a file for spreadsheet programs."""
+"""Draws charts, each with a folded table and a CSV file of its numbers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _FORMS = {"hour": "{MM}-{dd} {HH}:{mm}", "day": "{MM}-{dd}", "month": "{yyyy}-{M
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One series of a chart. ``colour`` is a variable of console.css, such as ``--nc-accent``.
-    Series with the same ``stack`` are put on each other."""
+    Series with the same ``stack`` are stacked."""
 
     name: str
     colour: str

@@ -15,7 +15,7 @@ from nekro_core.operator.chats import MessageView
 _PAGE = 40
 _MOST_UNDECIDED = 20
 _LOOK_S = 1.0
-"""Seconds between two looks for the decisions about the newest messages."""
+"""Seconds between two reads of the decisions about the newest messages."""
 _TO_END = (
     "const h = document.querySelector('.nc-chat-history'); "
     "if (h) {condition} h.scrollTop = h.scrollHeight;"

@@ -15,9 +15,9 @@ from nekro_core.operator.jobs import JobState, JobView
 from nekro_core.operator.roles import AccessRole
 
 _LOOK_S = 1.0
-"""Seconds between two looks at the downloads."""
+"""Seconds between two reads of the state of the downloads."""
 _LOOKS_PER_READ = 3
-"""The files are read less often than the downloads, because their headers are on the disk."""
+"""The list of files is read less often than the downloads: that reads the header of each file."""
 _PHASES = {
     EmbeddedPhase.IDLE: "",
     EmbeddedPhase.DOWNLOADING: "warn",
@@ -250,8 +250,8 @@ class _JobRow:
 
 
 def _state_of(shown: EmbeddedView) -> object:
-    """Return what the card of the state shows. The free memory changes all the time: in steps of
-    100 MB."""
+    """Return what the card of the state shows. The free memory is rounded to 100 MB, because it
+    changes all the time."""
     memory = (shown.memory.total, shown.memory.available // 100_000_000)
     return shown.state, shown.chosen, shown.context_tokens, memory
 

@@ -44,7 +44,7 @@ class ValueInput:
         """See `FormInput.read`."""
         entered = self._element.value
         if entered == self._begin and not (self._own.required and self._own.kind is FieldKind.BOOL):
-            # What was not touched goes back exactly as it came.
+            # An untouched value is sent back exactly as it came.
             return self._first if self._given else ABSENT
         match self._own.kind:
             case FieldKind.NUMBER:
@@ -190,7 +190,7 @@ def _choice(own: FormField, title: str, value: Any) -> ValueElement[Any]:
 
 
 def _options(own: FormField, value: Any) -> list[Any]:
-    """The choices, and the present value if it is none of them."""
+    """The choices, and the present value if it is not among them."""
     present = value if own.several and isinstance(value, list) else [value]
     return [*own.choices, *(each for each in present if each not in (None, *own.choices))]
 
@@ -200,7 +200,7 @@ def _text(value: Any) -> str:
 
 
 def _number(text: str) -> Any:
-    """Return the number; the text itself if it is none, so that the file's check refuses it."""
+    """Return the number. Return a text that is no number as it is: the file's check refuses it."""
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)

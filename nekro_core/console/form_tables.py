@@ -61,7 +61,7 @@ def draw_fields(
 
 
 class TableInput:
-    """A value for each of some fields."""
+    """A table with fixed names: one input for each."""
 
     def __init__(self, setting: FormSetting, own: FormField, value: Any, place: Place) -> None:
         self._own, self._first = own, value
@@ -197,7 +197,7 @@ class ListInput(_Rows):
 
 
 class NamesInput(_Rows):
-    """A table whose names are free."""
+    """A table whose names the person chooses."""
 
     def __init__(self, setting: FormSetting, own: FormField, value: Any, place: Place) -> None:
         super().__init__(setting, own, value, place)

@@ -24,7 +24,7 @@ class FormSetting:
         view: The opened page.
         read_only: Whether nothing can be entered.
         kept: The places of secrets that are set, for forms whose values leave them out.
-        suggestions: What a text may name, by `FormField.names_a`.
+        suggestions: The names to offer for a text, by `FormField.names_a`.
     """
 
     view: View

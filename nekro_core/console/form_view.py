@@ -55,7 +55,7 @@ class FormView:
         read_only: Whether nothing can be entered.
         kept: The places of secrets that are set and that ``values`` leaves out, for example
             ``imap.password``.
-        suggestions: What texts may name, by `FormField.names_a`.
+        suggestions: The names to offer for texts, by `FormField.names_a`.
         reload: Draws the form anew with the present values. If it is given, the message about a
             change by somebody else has a button for it.
     """
@@ -103,7 +103,7 @@ class FormView:
         return entered
 
     def changed(self) -> dict[str, Any] | None:
-        """Return only the values that the person changed. Otherwise as `values`."""
+        """Return only the values that the person changed; for the rest, see `values`."""
         entered = self.values()
         if entered is None:
             return None
@@ -161,7 +161,7 @@ class FormView:
             action: Called with the values.
             done: The text for success.
             changed_only: Whether only the changed values are sent.
-            refresh: As of `View.perform`.
+            refresh: See `View.perform`.
 
         Returns:
             What the action returned; None if nothing was changed.

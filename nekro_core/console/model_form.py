@@ -24,7 +24,7 @@ _TIMES = ("connect_s", "first_token_s", "between_tokens_s", "total_s", "retries"
 _GROUP_ONLY = ("temperature", "top_p")
 _WHOLE = ("context_tokens", "retries")
 _MOST_OFFERED = 300
-"""Models of an endpoint that the list offers. A gateway may have thousands."""
+"""Maximum number of models that the list offers. A gateway may have thousands."""
 
 
 async def draw_model_form(

@@ -30,7 +30,8 @@ from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Maximum size of the parameters of an action. Files are uploaded elsewhere."""
+"""Maximum size of the parameters of an action. Large files have routes of their own
+(`download_routes`)."""
 
 ActorOf = Callable[[Request], Actor]
 """Returns who makes a request. The guard has checked the login before."""
@@ -155,7 +156,7 @@ def _json_of(annotation: Any, value: Any) -> Any:
     try:
         return TypeAdapter(annotation).dump_python(value, mode="json")
     except PydanticSerializationError as error:
-        # A lone surrogate in a person's text, which JSON in UTF-8 cannot carry.
+        # A person's text has a lone surrogate, which UTF-8 cannot encode.
         logger.debug("a value cannot be shown as it is: {}", error)
         return json.loads(json.dumps(value, default=str).encode("utf-8", "replace"))
 

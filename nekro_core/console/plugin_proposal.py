@@ -19,8 +19,8 @@ async def agreed_to(view: View, found: ProposalView, *, update: bool) -> bool | 
         update: Whether the plugin is there already.
 
     Returns:
-        None if the person does not want it; else whether it is wanted although it cannot be loaded
-        or overwrites changed files.
+        None if the person declines. True if they agree although the plugin cannot be loaded or
+        changed files are overwritten. False if they agree and there is no such problem.
     """
     broken = found.loads is False or any(
         each.severity is ProblemSeverity.ERROR for each in found.problems

@@ -17,7 +17,7 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
 
 _CHATS = 30
-"""Chats that are offered at once."""
+"""Maximum number of chats that are offered at once."""
 
 
 async def draw_tools(view: View, plugin: Callable[[], str]) -> Any:

@@ -55,7 +55,7 @@ def code_block(text: str, *, bad: bool = False) -> None:
 
 
 def readable(value: str) -> str:
-    """Return long JSON with lines of its own; any other text, such as cut JSON, as it is."""
+    """Return long JSON broken into lines; any other text, such as cut JSON, stays as it is."""
     try:
         found = json.loads(value)
     except ValueError:

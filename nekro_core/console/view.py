@@ -67,7 +67,7 @@ class View:
         return self.actor.role.allows(role)
 
     async def is_current(self) -> bool:
-        """Whether the person who opened the page may still do the same as then."""
+        """Whether the person who opened the page still has the same rights as then."""
         return self.look_again is None or await self.look_again() == self.actor
 
     def while_open(self, task: Background) -> None:

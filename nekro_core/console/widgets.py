@@ -120,7 +120,7 @@ class PagedList(Generic[Item]):
 
 
 _LOOK_S = 0.4
-"""Seconds between two looks at a long action."""
+"""Seconds between two reads of the state of a long action."""
 
 
 def start_job(

@@ -30,14 +30,14 @@ class ContactRequest:
     """A request of a person.
 
     Attributes:
-        request_id: Our id of the request.
+        request_id: The bot's id of the request.
         adapter: The adapter's name.
-        account: The platform's id of our account.
+        account: The platform's id of the bot's account.
         kind: What the person asks for.
         user_id: The platform's id of the person.
         user_name: The person's name; empty if it is not known.
         group_id: The platform's id of the group; empty for a friend request.
-        text: What the person wrote to it.
+        text: What the person wrote with the request.
         time: When it came, in seconds since 1970.
         handle: The platform's name of the request, which its answer must contain.
         state: What has become of it.
@@ -63,11 +63,11 @@ class ContactRequest:
 
 
 def request_id_of(adapter: str, account: str, handle: str) -> str:
-    """Make our id of a request. The same request has the same id if the platform reports it twice.
+    """Make the bot's id of a request. If the platform reports a request twice, the id is the same.
 
     Args:
         adapter: The adapter's name.
-        account: The platform's id of our account.
+        account: The platform's id of the bot's account.
         handle: The platform's name of the request.
 
     Returns:

@@ -38,10 +38,10 @@ class KnownModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePrice:
-    """The price of an endpoint, and who says so.
+    """The price of an endpoint, and where it comes from.
 
     ``operator``: the settings name it, in the operator's currency. ``published``: the provider's
-    list price in US dollars. ``unknown``: nobody says it; then ``price`` is None, which is not the
+    list price in US dollars. ``unknown``: none is found; then ``price`` is None, which is not the
     same as a price of 0.
     """
 

@@ -25,9 +25,9 @@ class _Use:
 class ReplaceableModel:
     """A `ChatModel` that passes its requests to another one.
 
-    A request that runs while the model is replaced ends on the old model, which is closed after its
-    last request. The next request goes to the new one. A retired model still answers, so that a
-    turn that began with it can end; it closes its connections after each request.
+    A request that runs while the model is replaced is finished by the old model, which is closed
+    after its last request. The next request goes to the new one. A retired model still answers, so
+    that a turn that began with it can end; it closes its connections after each request.
     """
 
     def __init__(self, model: ChatModel) -> None:

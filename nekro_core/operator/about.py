@@ -23,7 +23,7 @@ class PackageLicence:
     Attributes:
         name: The package's name.
         version: Its version.
-        licence: The licence that its metadata name; empty if they name none.
+        licence: The licence named in its metadata; empty if none is named.
     """
 
     name: str

@@ -18,8 +18,8 @@ All faces call the same method: ``await chats.stop(actor, chat_key=key)`` from a
 Both check the actor's role and scopes, and validate the parameters with a pydantic model that is
 made from the signature. An action is also written to the audit log.
 
-A method that takes long has a parameter ``progress: Progress = NO_PROGRESS``. It is no parameter
-for callers; see `jobs.Jobs`.
+A method that takes long has a parameter ``progress: Progress = NO_PROGRESS``. Callers do not pass
+it; `jobs.Jobs` does.
 """
 
 import inspect

@@ -11,8 +11,8 @@ from nekro_core.operator.roles import Actor
 from nekro_core.store import AuditRow
 
 MAX_VALUE_CHARS = 20_000
-"""Maximum length of the JSON of an old or new value in the log. Of a longer value, the log has the
-beginning."""
+"""Maximum length of the JSON of an old or new value in the log. A longer value is cut off at this
+length."""
 
 
 Result = TypeVar("Result")
@@ -114,8 +114,8 @@ class AuditRows(Protocol):
 
 
 class AuditLog:
-    """Writes an entry for each action: one when it begins, so that an action of a process that was
-    killed is in the log too, and its outcome when it ends."""
+    """Writes an entry for each action when it begins, and adds the outcome when it ends. So the log
+    also has an action during which the process was killed."""
 
     def __init__(self, rows: AuditRows) -> None:
         self.rows = rows

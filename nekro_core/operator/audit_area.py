@@ -73,10 +73,10 @@ class Audit(Area):
         return Change(result=done.result, subject=f"entry {entry_id}")
 
     async def _refuse_if_changed_since(self, row: AuditRow) -> None:
-        """Raise `ChangedMeanwhile` if a later entry changed the same thing and still holds."""
+        """Raise `ChangedMeanwhile` if a later change of the same thing was not taken back."""
         area = row.action.partition(".")[0]
         later = await self.audit_log.rows.newest(area=area, subject=row.subject, limit=500)
-        # An entry that took back another one restored what was there before.
+        # An entry that took another one back is no new change: it restored the older state.
         undoing = {each.undone_by for each in later}
         for each in later:
             changed = each.outcome == "done" and not each.undone_by

@@ -45,10 +45,10 @@ class BackupContents:
 
     Attributes:
         name: The name of its file.
-        made: When it was begun, in seconds since 1970.
+        made: When the bot began to make it, in seconds since 1970.
         version: The version of the bot that made it.
         files: The number of files in it.
-        size: Their size in bytes, unpacked.
+        size: The total size of these files in bytes, unpacked.
         secrets: Whether the secrets are in it, encrypted.
         left_out: Sentences about what is not in it.
     """
@@ -156,7 +156,7 @@ class Backups(Area):
 
         Raises:
             NotAllowed: The actor is no owner, or their token has not the scope ``backups:act``.
-            BackupError: The file is no whole backup, is too large, or another one is coming.
+            BackupError: The file is no whole backup or is too large, or another upload runs.
             OSError: The file cannot be stored.
         """
         entry_id = await self._begin(actor, "backups.upload", {})

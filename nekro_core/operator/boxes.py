@@ -18,8 +18,8 @@ from nekro_core.sandbox.named import NamedBox, UseEffect
 BoxName = Annotated[str, Field(min_length=1, max_length=100)]
 BoxPath = Annotated[str, Field(min_length=1, max_length=1000)]
 MAX_FILE_BYTES = 16 * 1024 * 1024
-"""Maximum size of a file that is read from a box. With the HTTP API, a file that is written has at
-most 3 MB, because a request has at most 4 MiB."""
+"""Maximum size of a file that is read from a box. A file written through the HTTP API may have at
+most 3 MB, because a request may have at most 4 MiB."""
 _MOST_FILES = 1000
 
 

@@ -30,7 +30,7 @@ class AnnouncementView:
 
     Attributes:
         summary: The announcement and how far it is.
-        chats: The chats with what came of it.
+        chats: The chats, each with the outcome there.
     """
 
     summary: AnnouncementSummary
@@ -76,7 +76,7 @@ class BroadcastArea(Area):
         after: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> AnnouncementView:
-        """Get a message to several chats, with what came of it in each.
+        """Get a message to several chats, with the outcome in each chat.
 
         Args:
             announcement_id: The id of the message.

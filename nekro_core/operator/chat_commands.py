@@ -1,4 +1,4 @@
-"""Carries out what chat commands change as actions of operators."""
+"""Makes the changes of chat commands as actions of operators."""
 
 from nekro_core.chat import ChatKey
 from nekro_core.operator.chats import Chats
@@ -9,8 +9,8 @@ from nekro_core.plugins.authoring.commands import CommandExecutionContext
 class ChatCommandActions:
     """Writes the overrides that commands such as ``/off`` and ``/persona`` change.
 
-    The command router has checked the command's permission before, which an operator can set for
-    each chat. So the actor of a command has the role that the action needs.
+    The command router has checked before whether the person may use the command. An operator can
+    set for each chat who may. So the actor always gets the role that the action needs.
     """
 
     def __init__(self, chats: Chats) -> None:

@@ -35,7 +35,7 @@ from nekro_core.store.traces import media_in
 _PREVIEW = 120
 """Maximum number of characters of the newest message in a list."""
 MAX_SAID = 20_000
-"""Maximum number of characters that an operator says at once."""
+"""Maximum number of characters of a message that an operator sends."""
 PolicyField = Literal[
     "state",
     "persona",
@@ -210,7 +210,7 @@ class MessageView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundView:
     """A part of what a search finds, newest first. ``before`` is the argument for the next part; 0
-    if all messages were searched. A part may be empty although others are not."""
+    if all messages were searched. A part may be empty although a later part is not."""
 
     messages: list[MessageView]
     before: int
@@ -244,7 +244,7 @@ class ChatPolicyView:
         mode: ``code`` or ``tools``.
         chat_quota: What the chat may use in 24 hours.
         person_quota: What each person may use.
-        commands: The permissions that commands require here, other than the usual ones.
+        commands: The commands that need another permission here than usual, and which.
         operators: Platform ids of people who have the permission ``advanced`` here.
         ignored: Platform ids of people and bots that get no answer here.
         revision: Changes whenever ``own`` changes; see `Chats.set_policy`.
@@ -359,7 +359,7 @@ class Chats(Area):
         after: Seq = 0,
         limit: Limit = 50,
     ) -> list[MessageView]:
-        """Get messages of a chat, oldest first: the newest, or those around a message.
+        """Get messages of a chat, oldest first: the newest, or those before or after a message.
 
         Args:
             chat_key: The chat.
@@ -404,7 +404,7 @@ class Chats(Area):
         chat_key: ChatKey,
         limit: Limit = 200,
     ) -> list[MemberView]:
-        """List the people of a chat, those first who wrote most.
+        """List the people of a chat. The one who wrote the most messages is first.
 
         Args:
             chat_key: The chat.
@@ -445,8 +445,8 @@ class Chats(Area):
 
         Args:
             chat_key: The chat.
-            field: What to change: a field of a table of the file of overrides.
-            value: The new value; nothing to use the value of the account or the bot again.
+            field: The field to change, as a table of the file of overrides names it.
+            value: The new value; None to use the value of the account or the bot again.
             revision: The ``revision`` of the policy that was shown. If somebody changed the policy
                 since, nothing is changed. Empty to change it in any case.
         """

@@ -307,9 +307,9 @@ class Site(Protocol):
         """Add pages that are made with NiceGUI. Each person who is logged in may open them.
 
         Args:
-            add: Adds the pages with ``nicegui.ui.page``. An address there lacks `PAGE`. It is
-                called once, some seconds after the start or when the first browser comes, in a
-                thread: importing NiceGUI takes long.
+            add: Adds the pages with ``nicegui.ui.page``, with addresses that do not contain `PAGE`.
+                It is called once, some seconds after the start or when the first browser comes, in
+                a thread: importing NiceGUI takes long.
 
         Raises:
             ValueError: The site serves requests already.

@@ -54,7 +54,7 @@ class EmbeddedView:
     """The embedded model.
 
     Attributes:
-        state: What it does; None while another model is the default one.
+        state: What it is doing; None while another model is the default one.
         chosen: The path of the operator's own file; empty for one of the bot's models.
         context_tokens: The size of its context.
         memory: The memory of the machine.
@@ -131,7 +131,7 @@ class Embedded(Area):
 
         Args:
             url: The address of a GGUF file.
-            file: The name of the file; empty for that of the address.
+            file: The name of the file; empty to use the name in the address.
             sha256: The SHA-256 that the file must have; empty for the one that the server names.
         """
         path = await self._files.download(url, _reporter(progress), name=file, sha256=sha256)
@@ -159,7 +159,7 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def remove(self, actor: Actor, *, file: str) -> Change[None]:  # noqa: ARG002
-        """Delete a model file, with what was downloaded of it.
+        """Delete a model file, also one that is only partly downloaded.
 
         Args:
             file: The name of the file.
@@ -174,8 +174,8 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def use(self, actor: Actor, *, file: str = "") -> Change[None]:  # noqa: ARG002
-        """Choose the file of the embedded model. Requests that run end with the old one; the new
-        one is loaded by the next request.
+        """Choose the file of the embedded model. The old model finishes the requests that run; the
+        next request loads the new one.
 
         Args:
             file: The name of the file; empty for the bot's own model.

@@ -155,14 +155,14 @@ class Jobs(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def cancel(self, actor: Actor, *, job_id: int) -> Change[JobView]:
-        """Cancel a long action that runs. What it has changed so far is taken back as far as the
-        action says.
+        """Cancel a long action that runs. The action's description says what becomes of its
+        changes.
 
         Args:
             job_id: The job's number.
         """
         job = self._found(job_id)
-        # Who may not start an action may not cancel it either.
+        # Nobody may cancel the job of another person who has a higher role.
         if not actor.role.allows(job.actor.role) and actor.name != job.actor.name:
             raise NoSuchItem(f"job {job_id} was started by a person with a higher role")
         job.scope.cancel()

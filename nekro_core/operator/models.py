@@ -21,7 +21,7 @@ DEFAULT = "default"
 """The name of the bot's default model. Without an address it is the embedded model."""
 
 GroupName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-"""The settings read names from the environment too, where they are in lower case."""
+"""Lower case only, because names that are read from environment variables are in lower case."""
 
 
 class ModelsInForce(Protocol):
@@ -38,7 +38,7 @@ class ModelsInForce(Protocol):
 
 @runtime_checkable
 class ProbeProgress(Progress, Protocol):
-    """A progress that also gets the verdict of each step of a test, as soon as it is there."""
+    """Gets the progress of a test, and also the result of each step as soon as there is one."""
 
     def found(self, result: ProbeResult) -> None:
         """Take the result of a step."""
@@ -54,7 +54,7 @@ class ModelView:
         embedded: Whether it is the embedded model.
         has_key: Whether a key is set. The key itself is never shown.
         provider: The name of the well-known provider at this address; empty if it is none.
-        price: Its price, and who says so.
+        price: Its price, and where the price comes from.
         context_tokens: The setting for the largest number of tokens of prompt and reply.
     """
 
@@ -112,7 +112,7 @@ class Models(Area):
 
         Args:
             model: The name as the provider writes it.
-            base_url: The address of the endpoint, which decides whose price is meant.
+            base_url: The address of the endpoint. Providers take different prices for one model.
         """
         return await known_model(model, base_url)
 
@@ -161,7 +161,7 @@ class Models(Area):
         expected: dict[str, JsonValue] | None = None,
     ) -> Change[ModelView]:
         """Add a model, or change its settings. Chats and plugins use it at once; requests that run
-        end on the old one.
+        are finished with the old settings.
 
         Args:
             group: The name of the group; ``default`` for the default model.
@@ -169,7 +169,7 @@ class Models(Area):
                 removes one.
             api_key: The key; without it the saved one stays. An empty one removes it.
             expected: The settings that the person has seen, as `ModelView.fields` has them; empty
-                for a new model. If they are others now, nothing is changed.
+                for a new model. If they have changed since, nothing is changed.
         """
         old = self._saved(group)
         if expected is not None and expected != (_shown(old) if old is not None else {}):

@@ -49,7 +49,7 @@ class Network(Area):
         owner: str | None = None,
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> list[EgressRefusal]:
-        """List what code was not allowed to reach since the start of the bot, the latest first.
+        """List what code was not allowed to reach since the start of the bot, newest first.
 
         Args:
             owner: The key of a chat; none for all.
@@ -68,15 +68,15 @@ class Network(Area):
         private: Rules | None = None,
         revision: str | None = None,
     ) -> Change[None]:
-        """Say what the boxes of a chat may reach, instead of what the settings say. Connections
-        that are no longer allowed end.
+        """Set what the boxes of a chat may reach, in place of the rules of the settings.
+        Connections that are no longer allowed end.
 
         Args:
             owner: The key of the chat.
             box: One box of the chat; empty for all.
             allow: What may be reached, for example ``example.org``, ``*.example.org`` or
                 ``example.org:8443``. With an empty list, there is no network.
-            private: What may also have an address that is not public.
+            private: What may be reached also if its address is not a public one.
             revision: The revision that the person has seen.
         """
         old = await self._tables(owner, box)
@@ -106,8 +106,8 @@ class Network(Area):
         box: BoxName = "",
         revision: str | None = None,
     ) -> Change[None]:
-        """Remove the rules of a chat with those of its boxes, or of one box, so that less specific
-        rules apply.
+        """Remove the rules of a chat and of all its boxes, or the rules of one box. Then less
+        specific rules apply.
 
         Args:
             owner: The key of the chat.

@@ -115,7 +115,7 @@ class Operator:
             The operation.
 
         Raises:
-            NoSuchItem: There is none of this name.
+            NoSuchItem: There is no operation of this name.
         """
         area_name, _, name = full_name.partition(".")
         for area in self.areas():

@@ -99,7 +99,7 @@ class People(Area):
         name: Name,
         role: AccessRole,
     ) -> Change[PersonView]:
-        """Change what a person may do. It holds from their next request on.
+        """Change what a person may do. The change applies from their next request on.
 
         Args:
             name: The person's name.
@@ -148,7 +148,7 @@ class People(Area):
 
     @action(role=AccessRole.VIEWER)
     async def rename_myself(self, actor: Actor, *, name: Name) -> Change[PersonView]:
-        """Change the own name.
+        """Change the name of the person who asks.
 
         Args:
             name: The new name: up to 40 visible characters.
@@ -179,7 +179,8 @@ class People(Area):
     async def begin_second_factor(
         self, actor: Actor, *, present: SecretStr = _NOT_GIVEN
     ) -> Change[Enrolment]:
-        """Make the secret for an authenticator program. It counts after `confirm_second_factor`.
+        """Make the secret for an authenticator program. A login asks for a code only after
+        `confirm_second_factor`.
 
         Args:
             present: The present password. Not needed by a person who has none.
@@ -213,8 +214,8 @@ class People(Area):
         name: str = "",
         present: SecretStr = _NOT_GIVEN,
     ) -> Change[PersonView]:
-        """Remove the own second factor. An owner may remove that of another person, who has lost
-        their telephone and their recovery codes.
+        """Remove the second factor of the person who asks. An owner may remove that of another
+        person, for example one who has lost their telephone and recovery codes.
 
         Args:
             name: The person; empty for oneself.
@@ -258,7 +259,7 @@ class People(Area):
 
     @action(role=AccessRole.VIEWER)
     async def end_sessions(self, actor: Actor, *, name: str = "") -> Change[int]:
-        """Log all browsers of a person out. The result is how many they were.
+        """Log all browsers of a person out. Returns the number of sessions that ended.
 
         Args:
             name: The person; empty for oneself. An owner may name others.
@@ -289,8 +290,8 @@ class People(Area):
         scopes: Annotated[tuple[str, ...], Field(min_length=1, max_length=50)],
         days: Annotated[float, Field(ge=0, le=3660)] = 90,
     ) -> Change[NewToken]:
-        """Make a token of the HTTP API for oneself. It may never do more than the own role allows,
-        also when the role changes later.
+        """Make a token of the HTTP API for oneself. It may never do more than the person's present
+        role allows, also after the role has changed.
 
         Args:
             label: What the token is called in the list.
@@ -322,8 +323,8 @@ class People(Area):
         return Change(result=view, subject=view.name, old=view)
 
     async def _last_seen(self, person: ConsolePerson) -> float:
-        """Return when a person was last here: with a browser, with a token, or, if these have
-        ended, when they last did something that is in the audit log."""
+        """Return when a person was last here: the latest use of a session or token that has not
+        ended, or their newest entry in the audit log if that is later."""
         sessions = await self._identity.sessions.of(person)
         tokens = await self._identity.tokens.all()
         done = await self.audit_log.rows.newest(actor=person.name, limit=1)
@@ -362,8 +363,8 @@ class People(Area):
         return [await self._own(actor)]
 
     async def _check_present(self, actor: Actor, person: ConsolePerson, present: SecretStr) -> None:
-        """Raise `NotAllowed` unless this is the person's password, or they have none. So an open
-        browser of another person is not enough to take an account over."""
+        """Raise `NotAllowed` unless this is the person's password, or they have none. So whoever
+        uses a browser in which that person is logged in cannot take over the login."""
         if not person.password_hash:
             return
         key = f"present password of {person.person_id}"

@@ -1,5 +1,5 @@
-"""What the console shows of its people, their sessions and their API tokens. No view has a hash or
-a secret of what is stored."""
+"""What the console shows of its people, their sessions and their API tokens. No view has a stored
+hash or a stored secret."""
 
 from dataclasses import dataclass, field
 
@@ -55,7 +55,7 @@ class SessionView:
         name: The person.
         created: When the person logged in, in seconds since 1970.
         last_used: When the session was last used, exact to a minute.
-        expires: When it ends by itself.
+        expires: When it ends, if nobody ends it before.
         address: The network address of the login.
         user_agent: What the browser called itself.
     """
@@ -75,12 +75,12 @@ class TokenView:
 
     Attributes:
         token_id: The token's number.
-        name: The person for whom it stands.
+        name: The person in whose name programs use it.
         label: What the person called it.
         prefix: The beginning of the token, by which it can be recognized.
         scopes: What it may do, such as ``turns:read``.
         created: Seconds since 1970.
-        expires: When it stops to work; 0 for never.
+        expires: When it stops working; 0 for never.
         last_used: When it was last used, exact to a minute; 0 for never.
     """
 

@@ -55,7 +55,7 @@ class PersonaReply:
         question_seq: The number of the message that it answers, in the chat's history.
         model: The model that was asked.
         seconds: How long it took.
-        usage: The tokens; None if the model told none.
+        usage: The tokens; None if the endpoint reported none.
         money: The cost.
     """
 
@@ -120,7 +120,7 @@ class Personas(Area):
             persona: Its name.
             text: The text.
             revision: The revision that the person has seen; 0 for a new persona.
-            note: Why.
+            note: Why the version was made.
         """
         old = self._in_use(persona)
         try:

@@ -75,7 +75,7 @@ class AccountSettings:
     Attributes:
         values: The values by field, nested as in the form.
         secrets: The paths of the secret fields that have a value, for example ``imap.password``.
-        revision: Stands for these settings. A new value of a secret that is set does not change it.
+        revision: Differs for different settings. If only the value of a secret changes, it stays.
     """
 
     values: Mapping[str, Any]
@@ -159,8 +159,8 @@ class Platforms(Area):
         account: AccountKey,
         address: Annotated[str, Field(pattern=r"^https?://[^\s/]+$", max_length=300)],
     ) -> ConnectionHint:
-        """Get the values and lines to enter on the other side, so that an account connects. They
-        contain the account's access token.
+        """Get the values and lines to enter in the platform's program, so that an account connects.
+        They contain the account's access token.
 
         Args:
             platform: The platform's name.
@@ -179,7 +179,7 @@ class Platforms(Area):
         account: AccountKey,
         limit_s: Annotated[float, Field(gt=0, le=60)] = 30.0,
     ) -> AccountStatus:
-        """Wait until an account is online, and get it. When the time is over, get it as it is.
+        """Wait until an account is online, or until the time is over, and get it.
 
         Args:
             platform: The platform's name.
@@ -248,8 +248,8 @@ class Platforms(Area):
             platform: The platform's name.
             account: The account's key.
             settings: The changed fields. A field that is left out keeps its value.
-            expected: The ``revision`` of the settings that were changed. If the account has others
-                now, nothing is changed. Empty to change them in any case.
+            expected: The ``revision`` of the settings that the person has seen. If they have
+                changed since, nothing is changed. Empty to change them in any case.
         """
         accounts, values = self._accounts(platform), settings.get_secret_value()
         old = _known(accounts.settings_of, account)
@@ -279,7 +279,7 @@ class Platforms(Area):
         platform: PlatformName,
         account: AccountKey,
     ) -> Change[AccountStatus]:
-        """Disconnect an account until it is resumed. Its messages are not taken meanwhile.
+        """Disconnect an account until it is resumed. The bot gets none of its messages meanwhile.
 
         Args:
             platform: The platform's name.
@@ -382,7 +382,7 @@ def _revision(shown: ShownSettings) -> str:
 
 
 def _gives_secret(old: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Whether the values contain a field that is not among the old ones, which have no secrets."""
+    """Whether the values contain a secret: a field that is not among ``old``, which has none."""
     for name, value in values.items():
         if name not in old and value is not None:
             return True
@@ -404,7 +404,7 @@ def _known(read: Callable[[str], Result], account: str) -> Result:
 
 
 async def _checked(work: Awaitable[Result]) -> Result:
-    """Raise the errors of accounts as those of operators."""
+    """Wait for ``work``, and convert errors of accounts to errors of operators."""
     try:
         return await work
     except UnknownAccount as error:

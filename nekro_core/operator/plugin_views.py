@@ -40,15 +40,15 @@ class PluginView:
         builtin: Whether it came with the bot.
         source: Where it was installed from; empty if it was put into the folder by hand.
         commit: Git's id of the installed commit.
-        installed: When, in seconds since 1970; 0 if not known.
-        changed: The files that somebody changed since, one line each. Empty in a list.
+        installed: When it was installed, in seconds since 1970; 0 if not known.
+        changed: The files that somebody changed since then, one line each. Empty in a list.
         tools: The names of its tools.
         problems: What is wrong with it.
         versions: The old versions that can be restored.
         has_form: Whether it is loaded and has a configuration.
         page: The address of its own web page; empty if it has none. Viewers may not open it.
         errors: How many errors it had since the bot's start.
-        last_error: The last of them.
+        last_error: The last of these errors.
     """
 
     item: str
@@ -97,16 +97,16 @@ class ProposalView:
         item: The name that it would have: ``local/NAME``.
         source: Where it is, without a password.
         commit: Git's id of the commit.
-        digest: Pass it on to the installation, which refuses other files than these.
-        key: ``author.module_name``; empty if only the running code says it.
+        digest: Stands for exactly these files. `Plugins.install` takes it and refuses other files.
+        key: ``author.module_name``; empty if it cannot be known without running the code.
         name: The name that people see.
         version: Its version.
         author: Its author.
         description: What it does.
         tools: The names of its tools for the AI.
         commands: The commands for people.
-        abilities: What its code may do: hooks, network, files, programs. It is read from the
-            source, and is no protection.
+        abilities: What its code may do: hooks, network, files, programs. This is read from the
+            source, and the code may do more.
         packages: The packages that it needs.
         notes: Lines about packages.
         problems: What is wrong with it. With an error, it cannot be loaded.
@@ -163,8 +163,8 @@ class PluginUseView:
     Attributes:
         plugin: The plugin's key.
         tools: The tools that were called since the bot's start.
-        errors: How many errors it had since then, in tools and hooks.
-        last_error: The last of them.
+        errors: How many errors it had since the bot's start, in tools and hooks.
+        last_error: The last of these errors.
         model_requests: How often it asked a model since the given time.
         prompt_tokens: The tokens of these requests.
         completion_tokens: The tokens of the replies.
@@ -183,7 +183,7 @@ class PluginUseView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialView:
-    """What came of trying a tool.
+    """The outcome of trying a tool.
 
     Attributes:
         text: The texts of its answer.
@@ -203,7 +203,7 @@ class TrialView:
 def plugin_view(
     found: ManagedPlugin, *, has_form: bool, errors: tuple[int, PluginFault | None]
 ) -> PluginView:
-    """Describe one plugin. ``errors`` are how many it had, and the last one."""
+    """Describe one plugin. ``errors`` has the number of its errors and the last one."""
     info = found.info
     return PluginView(
         item=info.item,
@@ -274,7 +274,7 @@ def proposal_view(found: PluginProposal) -> ProposalView:
 
 
 def trial_view(trial: ToolTrial) -> TrialView:
-    """Describe what came of trying a tool."""
+    """Describe the outcome of trying a tool."""
     texts: list[str] = []
     media: list[str] = []
     for each in trial.answer.content:

@@ -43,7 +43,7 @@ from nekro_core.store import Usage
 
 PluginName = Annotated[str, Field(min_length=1, max_length=200)]
 Source = Annotated[SecretStr, Field(max_length=2000)]
-"""A source. Its address may contain a token, so the audit log does not store it as it came."""
+"""A source. Its address may contain a token, so the audit log stores only stars in place of it."""
 
 _STAGES: Mapping[InstallStage, str] = {
     InstallStage.FETCH: "fetching the files",
@@ -124,7 +124,7 @@ class Plugins(Area):
         *,
         address: Annotated[str, Field(min_length=1, max_length=2000)],
     ) -> tuple[IndexedPlugin, ...]:
-        """Read an index, a file that lists plugins and where they can be had.
+        """Read an index: a file that lists plugins with their addresses.
 
         Args:
             address: Its ``http`` or ``https`` address, or a ``.json`` or ``.toml`` file.
@@ -139,12 +139,13 @@ class Plugins(Area):
         name: Annotated[str, Field(min_length=1, max_length=200)],
         data: Secret[Base64Bytes],
     ) -> Change[str]:
-        """Bring a plugin's zip or Python file to the bot's machine. Nothing is installed. The
-        answer is its place, a source for `look` and `install`.
+        """Upload a plugin's zip or Python file to the bot's machine. Nothing is installed. The
+        result is its path, which `look` and `install` take as a source.
 
         Args:
             name: The name of the file.
-            data: Its bytes in base64, 45 MB at most. The audit log does not store them.
+            data: Its bytes in base64: 45 MB at most, or 3 MB over the HTTP API, whose requests have
+                at most 4 MiB. The audit log does not store them.
         """
         with _told("data"):
             stored = await self._manager.keep_upload(name, data.get_secret_value())
@@ -182,12 +183,12 @@ class Plugins(Area):
         check: bool = True,
         progress: Progress = NO_PROGRESS,
     ) -> Change[ProposalView]:
-        """Fetch a plugin from where it came from and say what an update would bring. Nothing is
+        """Fetch a plugin again from its source, and say what an update would bring. Nothing is
         changed.
 
         Args:
             plugin: Its key or item.
-            check: As of `look`.
+            check: As in `look`.
         """
         with _told("plugin"):
             found = await self._manager.look_at_update(
@@ -208,7 +209,7 @@ class Plugins(Area):
         """Install a plugin with the packages that it needs, and load it.
 
         Args:
-            source: As of `look`.
+            source: As in `look`.
             expected: The ``digest`` that `look` showed. Other files are refused.
             force: Whether to install a plugin that cannot be loaded.
         """
@@ -239,7 +240,7 @@ class Plugins(Area):
 
         Args:
             plugin: Its key or item.
-            source: Where the new version is; where it came from if this is left out.
+            source: Where the new version is; by default, where the old one came from.
             expected: The ``digest`` that `look` showed. Other files are refused.
             force: Whether to overwrite files that were changed here, and to keep a version that
                 cannot be loaded.
@@ -268,7 +269,7 @@ class Plugins(Area):
 
         Args:
             plugin: Its key or item.
-            number: The number of the old version; the newest if this is left out.
+            number: The number of the old version; by default, the newest old version.
         """
         with _told("plugin"):
             change = await self._manager.roll_back(plugin, number, progress=_reporting(progress))
@@ -433,7 +434,7 @@ class Plugins(Area):
         info = self._info(plugin)
         uses = self._services.uses
         errors, last = self._errors(info.key)
-        # A request outside of a call is stored under the item.
+        # Model requests outside of a tool call are stored under the item, others under the key.
         spent = [await self._services.model_usage(since, each) for each in {info.key, info.item}]
         return PluginUseView(
             plugin=info.key,
@@ -503,8 +504,8 @@ class Plugins(Area):
 
 @contextmanager
 def _told(parameter: str) -> Iterator[None]:
-    """Turn the errors of lower rooms into those that each face understands. ``parameter`` is the
-    one that names the thing."""
+    """Convert errors of lower rooms to `OperatorError`. ``parameter`` is the name of the parameter
+    with the source, for a refused source."""
     try:
         yield
     except (UnknownPlugin, NoConfiguration, NoSuchTool) as error:

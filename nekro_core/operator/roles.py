@@ -8,8 +8,9 @@ class AccessRole(StrEnum):
     """What a person may do, from the least to the most. Each role may do what the ones before it
     may do.
 
-    Whoever can run code as the bot's user, or read its secrets, can get every right. So an
-    operation needs `OWNER` if its caller chooses, in its parameters, one of these:
+    Whoever can run code as the bot's user of the operating system, or can read the bot's secrets,
+    can get every right. So an operation needs `OWNER` if its caller can choose one of these in its
+    parameters:
 
     - code or a program that the bot's machine runs outside of a box: ``plugins.install``,
       ``plugins.update``, ``mcp.put`` and ``mcp.test`` (also for a server with an address, so that
@@ -34,7 +35,7 @@ class AccessRole(StrEnum):
     and switches platforms and plugins on and off."""
     OWNER = "owner"
     """Also changes settings, installs plugins and MCP servers, manages the people of the console,
-    and makes and restores backups: all that gives the rights of the bot's user."""
+    and makes and restores backups: everything with which one can get every right."""
 
     def allows(self, needed: "AccessRole") -> bool:
         """Whether a person with this role may do what ``needed`` requires.

@@ -18,7 +18,7 @@ SettingName = Annotated[str, Field(min_length=1, max_length=200)]
 
 class SettingsBook(Protocol):
     """Reads and writes the settings of the running bot
-    (`nekro_core.app.operator_settings.RunningSettingsBook`). Its errors are `NekroError`."""
+    (`nekro_core.app.operator_settings.RunningSettingsBook`). It raises kinds of `NekroError`."""
 
     @property
     def problem(self) -> str:
@@ -125,7 +125,7 @@ class SettingsArea(Area):
         Args:
             values: The new values by name. ``null`` removes a setting from the file, so that its
                 default applies.
-            seen: The values that the person has seen. If one of them is another one now, nothing is
+            seen: The values that the person has seen. If one of them has changed since, nothing is
                 changed.
         """
         before = await self._book.infos()
@@ -180,8 +180,8 @@ class SettingsArea(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def restart(self, actor: Actor) -> Change[None]:  # noqa: ARG002
-        """Restart the bot. It answers again within seconds, and turns in flight go on. It is
-        refused if the bot could not start with its present settings."""
+        """Restart the bot. It answers again within seconds, and continues the turns that ran. The
+        restart is refused if the bot could not start with its present settings."""
         self._book.restart()
         return Change(result=None, subject="bot")
 

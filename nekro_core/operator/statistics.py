@@ -47,9 +47,9 @@ class RankedView:
     """One line of a ranking.
 
     Attributes:
-        label: How the page calls it: the name of the chat or person, if known, otherwise
+        label: What the page calls it: the name of the chat or person, if known, otherwise
             ``sums.name``.
-        sums: What it used.
+        sums: What this chat, person, model, plugin or tool used.
     """
 
     label: str
@@ -227,7 +227,7 @@ class Statistics(Area):
 
     @query(role=AccessRole.VIEWER)
     async def uncounted(self, actor: Actor) -> int:  # noqa: ARG002
-        """Count about how many messages and turns are not in the statistics yet. After the first
+        """Estimate how many messages and turns are not in the statistics yet. After the first
         start of a version with statistics, the older ones are added within minutes."""
         return await self._store.statistics_counter.backlog()
 
@@ -243,7 +243,7 @@ class Statistics(Area):
         name: str = "",
         timezone: str = "UTC",
     ) -> str:
-        """Write the answer of `series` as CSV, with the begin of each period in its time zone.
+        """Write the answer of `series` as CSV, with the start of each period in its time zone.
 
         Args:
             period: ``hour``, ``day`` or ``month``.
@@ -255,7 +255,7 @@ class Statistics(Area):
                 that of the bot's machine.
         """
         rows = await self._series(period, since, until, dimension, name, timezone)
-        # The periods of months are those of UTC.
+        # Months are counted in UTC, whatever the time zone.
         zone = UTC if period is Period.MONTH else _zone(timezone)
         return csv_of(
             ("start", *_SUMS),

@@ -92,7 +92,7 @@ class TurnSendView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRunView:
-    """A run of code, or of native calls, with its calls and messages."""
+    """A run of code, or the native calls of a step, with the calls and messages."""
 
     run_id: str
     step: int
@@ -118,7 +118,7 @@ class TurnDetails:
         began: When the turn got its slot.
         steps: The replies with their times. ``shown`` has the prompt of those with ``has_prompt``.
         runs: The runs, in order.
-        spans: The bars of the waterfall, by their beginning.
+        spans: The bars of the waterfall, sorted by their beginning.
     """
 
     turn: TurnView
@@ -153,8 +153,8 @@ class ShownPromptView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnReplayView:
-    """A repeated turn beside the original one. Nothing of ``replayed`` is stored or was sent.
-    ``notes`` say what could not be repeated as it was."""
+    """A repeated turn beside the original one. Nothing of ``replayed`` was sent or stored.
+    ``notes`` say what differs from the first time although nobody asked for it."""
 
     original: TurnDetails
     replayed: TurnDetails
@@ -173,7 +173,7 @@ class TurnReplayView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnChoices:
-    """The values of the filters that occur: reasons for the end of turns, and models."""
+    """The values for the filters: the reasons and models that occur in the stored turns."""
 
     stops: list[str]
     models: list[str]
@@ -185,7 +185,7 @@ class Turns(Area):
     Args:
         audit: The audit log.
         store: The database.
-        viewer: Makes prompts again.
+        viewer: Makes stored prompts again.
         replayer: Repeats turns.
         model: Returns a model by the name of its group; ``default`` is the bot's model.
     """
@@ -228,7 +228,7 @@ class Turns(Area):
             user_id: Only turns that answered this person: the platform's id.
             model: Only turns of this model.
             stop: Only turns that ended for this reason.
-            failed: Only turns in which something failed, or in which nothing did.
+            failed: True for turns in which something failed, False for the others, None for all.
             since: Only turns that began at this time or later, in seconds since 1970.
             until: Only turns that began before this time, in seconds since 1970; 0 for now.
             before: A turn's number: list only turns before this one.
@@ -266,7 +266,7 @@ class Turns(Area):
         trace = await self._store.turn_traces.get(turn_id)
         logged = await self._store.turn_log.one(turn_id)
         if trace is None or logged is None:
-            raise NoSuchItem(f"there is no turn {turn_id}; it may have been deleted with its age")
+            raise NoSuchItem(f"there is no turn {turn_id}; old turns are deleted")
         return _details(trace, _view(logged[0]))
 
     @query(role=AccessRole.VIEWER)

@@ -136,7 +136,7 @@ class PersonaLibrary:
             revision: The revision that the writer saw; 0 for a new persona; None to save whatever
                 is there.
             by: Who saves it.
-            note: Why.
+            note: Why it is saved.
 
         Returns:
             The persona with its new version. If the text is that of the newest version, nothing is

@@ -15,7 +15,7 @@ from nekro_core.store.values import Usage
 MAX_PAGE = 500
 """Maximum number of chats, members or messages of one call."""
 _MOST_NAMED = 2_000
-"""Maximum number of people with a name that are sought for the list of chats."""
+"""Maximum number of people whose name has the searched text and whose private chats are listed."""
 _ROLES_WITHIN = 2_000
 """Number of newest messages of a chat from which the roles of its members are read."""
 LINE_COLUMNS = ", ".join((*INSERT.columns, "decision", "decision_detail", "turn_id"))
@@ -152,8 +152,8 @@ class ChatListRepository:
         return (await self._whole([(seq, chat_key)]))[0] if seq else None
 
     async def members(self, chat_key: ChatKey, *, limit: int = 200) -> list[ChatMember]:
-        """List the people who wrote in a chat or woke its turns, those first who wrote most. What
-        happened in the last seconds is missing in the numbers."""
+        """List the people who wrote in a chat or woke its turns. Those who wrote the most messages
+        are first. The numbers lack what happened in the last seconds."""
         rows = await self._database.read(
             "SELECT * FROM statistics WHERE period = ? AND dimension = ? AND name = ? "
             "ORDER BY messages DESC, member LIMIT ?",

@@ -1,4 +1,4 @@
-"""Stores what stands for a person of the console: browser sessions and API tokens."""
+"""Stores the sessions of browsers and the API tokens of the console's people."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ USED_EVERY_S = 60.0
 """Seconds between two writes of the time at which a session or token was last used. So a page that
 makes many requests writes one row a minute."""
 MOST_SESSIONS = 50
-"""Maximum number of sessions of one person. A login beyond it ends the session that was used least
+"""Maximum number of sessions of one person. One more login ends the session that was used least
 recently."""
 
 
@@ -39,7 +39,7 @@ class ConsoleToken:
         name: What the person called it.
         scopes: What it may do, such as ``turns:read``.
         created: When it was made.
-        expires: When it stops to work.
+        expires: When it stops working.
         last_used: When it was last used, exact to a minute.
     """
 
@@ -151,7 +151,7 @@ class ConsoleSessionRepository:
         return bool(rows)
 
     async def end_all(self, person_id: int, *, but: int = 0) -> int:
-        """End all sessions of a person but one. Returns how many were ended."""
+        """End all sessions of a person except ``but``. Returns how many were ended."""
         (rows,) = await self._database.write(
             SqlStatement(
                 "DELETE FROM console_sessions WHERE person_id = ? AND id <> ? RETURNING id",

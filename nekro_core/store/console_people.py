@@ -23,7 +23,7 @@ class ConsolePerson:
     Attributes:
         person_id: The person's number. It is never used again.
         name: The name, by which the person logs in.
-        role: The role as text; `nekro_core.operator.roles.Role` gives it its meaning.
+        role: The value of a `nekro_core.operator.roles.AccessRole`.
         state: Whether the person may log in.
         password_hash: The hash of the password; empty if the person has none.
         totp_secret: The secret of the second factor; empty if the person has none.

@@ -14,8 +14,8 @@ from nekro_core.store.database import Database, Row, SqlStatement
 _MOST_DETAIL = 200
 """Maximum number of characters of a detail that are stored."""
 _UNDECIDED = 2_000
-"""Number of newest messages among which those are sought that a process left undecided. Decisions
-are written within a second, so there are few."""
+"""How many of the newest messages are searched for ones that an earlier process left undecided.
+Decisions are written within a second, so there are few."""
 _ROWS = 500
 """Maximum number of messages in one statement."""
 
@@ -135,9 +135,9 @@ class DecisionRepository:
         return decision_in(rows[0]) if rows else None
 
     async def mark_too_old(self, *, since: float) -> None:
-        """Store about the newest messages that an earlier process received and did not decide about
-        that they are too old, if they were written before ``since`` (seconds since 1970). Call this
-        before the sessions get records."""
+        """Store the decision `DecisionReason.TOO_OLD` for the newest messages that an earlier
+        process left undecided and that were written before ``since`` (seconds since 1970). Call
+        this before the sessions get records."""
         await self._database.write(
             SqlStatement(
                 "UPDATE messages SET decision = ? WHERE seq IN (SELECT seq FROM "

@@ -24,12 +24,12 @@ def is_sqlite(path: Path) -> bool:
 def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
     """Copy a database to a new file, and check the copy.
 
-    The copy is the state at one moment. With a write-ahead log, as the bot's databases have it,
-    writers go on meanwhile: the copy is read in one transaction, so a write does not make it begin
-    again. Without it a writer waits until the copy is made.
+    The copy is the state at one moment. If the database has a write-ahead log, as the bot's have,
+    other programs can write meanwhile: the copy is read in one transaction, so a write does not
+    restart it. Without such a log, writers wait until the copy is made.
 
-    ``done`` is called with the number of bytes that are copied, and of all; it may raise. Raises
-    `StoreUnavailable` if the database cannot be read or is damaged.
+    ``done`` is called with the bytes that are copied so far and with all bytes; it may raise.
+    Raises `StoreUnavailable` if the database cannot be read or is damaged.
     """
     address = f"file:{quote(str(source.absolute()))}?mode=rw"
     try:

@@ -20,9 +20,9 @@ _WINDOW = 20_000
 """Number of messages that one query reads. The query takes 10 to 40 ms, and no other read of a
 SQLite file runs meanwhile."""
 _OF_A_CHAT = 5_000
-"""The same for the messages of one chat, which are further apart in the file."""
+"""Number of messages that one query of a single chat reads. They are further apart in the file."""
 _LONGEST_S = 0.04
-"""Another query begins only within this many seconds."""
+"""Within this many seconds of the beginning of a call, it may begin another query."""
 _MOST_FOUND = 200
 
 

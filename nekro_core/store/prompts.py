@@ -1,7 +1,7 @@
 """Stores what the model was shown: a recipe for each step, and the parts that recipes refer to.
 
-A part is stored once, however many prompts contain it. It has the time of its last use, at most an
-hour before the real one, so that retention can delete it with the last turn that shows it.
+A part is stored once, however many prompts contain it. The time of its last use is stored with it
+(up to an hour too early), so that retention can delete the part with the last turn that shows it.
 """
 
 import zlib
@@ -19,9 +19,9 @@ _REMEMBERED = 8192
 """Number of parts of which the process remembers that they are stored."""
 _PLAIN, _PACKED = b"=", b"z"
 _WORTH_PACKING = 200
-"""Bytes. A shorter text would not become shorter."""
+"""Minimum number of bytes of a part that is compressed. A shorter one would not become shorter."""
 _LOOKED_BACK = 5
-"""Maximum number of earlier turns that are searched for a prompt: some had no request."""
+"""Maximum number of earlier turns that are searched for a prompt: some turns had no request."""
 _READ = 200
 """Maximum number of parts that one query reads."""
 

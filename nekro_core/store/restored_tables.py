@@ -1,4 +1,4 @@
-"""Finds and drops the bot's tables on a server, so that those of a backup can take their place."""
+"""Finds and drops the bot's tables on a server, to make place for the tables of a backup."""
 
 from collections.abc import Sequence
 

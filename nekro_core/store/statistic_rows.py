@@ -17,7 +17,7 @@ _ROWS = 100
 
 
 class Period(StrEnum):
-    """The time that one row of the statistics sums up. Days and months are those of UTC."""
+    """The time that one row of the statistics sums up. Days and months are counted in UTC."""
 
     HOUR = "hour"
     DAY = "day"

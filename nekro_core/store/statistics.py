@@ -3,7 +3,7 @@ bot or of one chat, person, model, plugin or tool.
 
 The answers come from the rows that `nekro_core.store.statistics_counter` fills, so a year is
 answered as fast as a day. A question about a span is answered from the largest periods that fit
-into it. Without a time zone, days and months are those of UTC.
+into it. Without a time zone, days and months are counted in UTC.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,10 +30,10 @@ _LONG_S = 62 * DAY_S
 """A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
 _CANDIDATES = 80
 _FEW_BATCHES = 4
-"""How many times as many names are read at first, which is enough almost always."""
+"""How many times `_CANDIDATES` names are read at first, which is enough almost always."""
 _MOST_BATCHES = 50
-"""How many times as many names are tried at most. If the use of all time says little about the use
-in the span, the end of the ranking may be inexact."""
+"""How many times `_CANDIDATES` names are read at most. If the use of all time says little about the
+use in the span, the end of the ranking may be inexact."""
 _TOKENS = "prompt_tokens + completion_tokens"
 _SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)
 
@@ -44,7 +44,7 @@ class StatisticsRow:
 
     Attributes:
         start: When the period began, in seconds since 1970; 0 in a ranking.
-        name: Of what the row is (`Dimension`); empty for the whole bot and for erased people.
+        name: What the row is about (`Dimension`); empty for the whole bot and for erased people.
         messages: Messages of people.
         sent: Messages of the bot.
         turns: Turns that have ended.
@@ -80,7 +80,7 @@ class StatisticsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyRow:
-    """The latencies of one period. ``start`` is its begin, in seconds since 1970."""
+    """The latencies of one period, which began at ``start`` (seconds since 1970)."""
 
     start: float
     latency: LatencySummary
@@ -110,10 +110,10 @@ class StatisticsRepository:
             period: The length of the periods; not `Period.EVER`.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Which rows.
-            name: Whose rows; see `Dimension`.
-            timezone: The time zone of the days. Months are those of UTC, and so are days for which
-                there are no rows of single hours (`KEPT_S`).
+            dimension: What the rows are about.
+            name: Which chat, person, model, plugin or tool; see `Dimension`.
+            timezone: The time zone of the days. Months are counted in UTC, and so are days for
+                which there are no rows of single hours (`KEPT_S`).
         """
         finer = period
         hours = self._finest(since, dimension) is Period.HOUR
@@ -191,9 +191,9 @@ class StatisticsRepository:
     async def _long_ranking(
         self, dimension: Dimension, since: float, until: float, order: str, limit: int
     ) -> list[StatisticsRow]:
-        """Rank a long span without reading all its rows. What something used of all time is at
-        least what it used in the span. So those that used most of all time are read first, until no
-        other one can be among the first."""
+        """Rank a long span without reading all its rows. Nothing used more in the span than of all
+        time. So the ones that used most of all time are read first, until none of the others can
+        be in the ranking."""
         found, exact = await self._most_used(dimension, since, until, order, limit, _FEW_BATCHES)
         if not exact:
             found, _ = await self._most_used(dimension, since, until, order, limit, _MOST_BATCHES)
@@ -208,7 +208,7 @@ class StatisticsRepository:
         limit: int,
         batches: int,
     ) -> tuple[list[StatisticsRow], bool]:
-        """Rank those that used most of all time. Returns also whether nobody is missing."""
+        """Rank the ones that used most of all time. Returns also whether the ranking is exact."""
         measure = _TOKENS if order == "tokens" else order
         most = _CANDIDATES * batches
         rows = await self._database.read(
@@ -338,7 +338,7 @@ class StatisticsRepository:
 
 
 def spans(since: float, until: float, *, finest: Period) -> Iterator[tuple[Period, int, int]]:
-    """Cut a span into months, days and hours. Each part is a period with the begin of its first
+    """Cut a span into months, days and hours. Each part is a period with the start of its first
     row and the end of its last one. The first and last row may reach beyond the span."""
     begin, end = period_start(finest, since), _round_up(finest, until)
     inner = [begin, _round_up(Period.DAY, begin), _round_up(Period.MONTH, begin)]

@@ -2,8 +2,8 @@
 
 A slice adds its counts and notes in the same transaction which rows it has counted, so nothing is
 counted twice, whenever the process ends. Rows from before the statistics existed are counted in the
-same way as new ones. Nobody who writes a message or ends a turn waits for this, and neither needs
-another statement: new rows are in the statistics within a few seconds.
+same way as new ones. Storing a message or ending a turn does not wait for this and needs no other
+statement: new rows are in the statistics within a few seconds.
 """
 
 from collections import defaultdict
@@ -22,8 +22,8 @@ _MESSAGES = 200
 _TURNS = 40
 _USES = 300
 _SETTLED_S = 2.0
-"""A message gets its number a moment before it is stored. So only messages are counted whose
-numbers were given away this many seconds ago."""
+"""A message gets its number a moment before it is stored. So a message is counted only after this
+many seconds: then all messages with smaller numbers are stored too."""
 _ROUND_S = 5.0
 _PAUSE_S = 0.02
 _AFTER_FAULT_S = 60.0
@@ -88,7 +88,7 @@ class StatisticsCounter:
         self._counted[table] = through
 
     def _settle(self) -> int:
-        """Return the highest number of a message that no write in the queue has."""
+        """Return a number: all messages up to it got their number `_SETTLED_S` ago or earlier."""
         now = self._clock()
         if abs(now - self._given_at) >= _SETTLED_S:
             self._settled, self._given = self._given, self._messages.last_seq

@@ -77,7 +77,7 @@ class StepTrace:
         step: The reply and its cost; None if there was no reply.
         error: Why there was no reply.
         began: When the step began.
-        prompt_made: When the prompt was ready. At once, if it was prepared before the turn.
+        prompt_made: When the prompt was ready: at ``began``, if it was prepared before the turn.
         requests: When each request was sent; more than one if it was tried again.
         first_token: When the first part of the reply arrived.
         replied: When the whole reply had arrived.
@@ -123,7 +123,7 @@ class TurnTrace:
 
     @property
     def spans(self) -> tuple[TraceSpan, ...]:
-        """The bars of the waterfall, by their beginning."""
+        """The bars of the waterfall, sorted by their beginning."""
         return tuple(sorted(self._spans(), key=lambda each: (each.begin, -(each.end or 0.0))))
 
     def _spans(self) -> Iterator[TraceSpan]:

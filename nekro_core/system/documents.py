@@ -25,7 +25,8 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 KEPT = 20
-"""Revisions of a document that are kept, with the current one. Each is at most some kilobytes."""
+"""Maximum number of revisions of a document that are kept, the current one included. Most have a
+few kilobytes."""
 MAX_NAME = 200
 MAX_CHARS = 1_000_000
 """The longest text of a document. A larger one is a mistake: it is read whole at each change."""
@@ -34,7 +35,7 @@ _REVISIONS = "revisions"
 LOCK_S = 5.0
 """Longest wait for another process that writes a document. A write takes milliseconds."""
 _SHOWN_LINES = 12
-"""Changed lines that the text of a `DocumentConflict` shows."""
+"""Maximum number of changed lines that the text of a `DocumentConflict` shows."""
 
 
 class DocumentError(NekroError, OSError):
@@ -108,8 +109,8 @@ class DocumentStore(Protocol):
         document has no earlier revisions."""
 
     async def forget_earlier(self, name: str) -> int:
-        """Delete all revisions but the current one, for example because they name a person who was
-        erased. Returns how many were deleted."""
+        """Delete all revisions except the current one, for example because they name a person who
+        was erased. Returns how many were deleted."""
 
 
 def check_name(name: str) -> str:
@@ -278,8 +279,8 @@ class FileDocuments:
     def _keep(self, document: Document) -> None:
         folder = self._folder / _REVISIONS / document.name
         kept = [p for p in sorted(folder.iterdir()) if p.name[0] != "."] if folder.is_dir() else []
-        # The name is the time at which this revision ended or began, in microseconds; it must be
-        # larger than that of all others, even if the clock was set back.
+        # The name is the time at which this revision ended or began, in microseconds. It must be
+        # larger than all other names, even if the clock was set back.
         number = int(min(document.saved, self._clock()) * 1e6)
         number = max(number, int(kept[-1].name) + 1) if kept else number
         write_whole(folder / f"{number:020}", document.text.encode())

@@ -1,4 +1,4 @@
-"""A running bot takes over changes of its files; what was made from a setting follows."""
+"""A running bot applies changes of its files, and makes anew what was made from a setting."""
 
 import os
 from pathlib import Path
@@ -63,7 +63,7 @@ async def test_a_change_of_dotenv_is_taken_over_too(folder: Path) -> None:
     assert running.settings.nekro_agent.persona == "dog"
 
 
-async def test_people_and_prefixes_under_nonebots_names_follow(folder: Path) -> None:
+async def test_changed_superusers_and_prefixes_apply_at_once(folder: Path) -> None:
     running = running_with(folder)
     commands = running.settings.commands
     await save(running, folder, 'superusers = ["10001"]\ncommand_start = ["!"]\n')
@@ -71,7 +71,7 @@ async def test_people_and_prefixes_under_nonebots_names_follow(folder: Path) -> 
     assert commands.prefixes == ("!",)
 
 
-async def test_model_groups_come_and_go(folder: Path) -> None:
+async def test_model_groups_are_added_and_removed_at_once(folder: Path) -> None:
     running = running_with(folder)
     groups = running.settings.nekro_models
     await save(running, folder, '[models.fast]\nbase_url = "http://x/v1"\nmodel = "m"\n')
@@ -102,7 +102,9 @@ async def test_fields_that_somebody_set_are_known_after_a_change(folder: Path) -
     assert llm.model_fields_set == set()
 
 
-async def test_a_wrong_file_changes_nothing_and_is_named_until_it_is_mended(folder: Path) -> None:
+async def test_a_wrong_file_changes_nothing_and_is_named_until_it_is_corrected(
+    folder: Path,
+) -> None:
     running = running_with(folder, '[agent]\npersona = "cat"\n')
     path = folder / "data" / "settings.toml"
     path.write_text('[agent]\npersona = "dog"\nlanguage = "xx"\n')
@@ -115,7 +117,7 @@ async def test_a_wrong_file_changes_nothing_and_is_named_until_it_is_mended(fold
     assert running.settings.nekro_agent.persona == "dog"
 
 
-async def test_a_follower_that_fails_keeps_no_other_back(folder: Path) -> None:
+async def test_a_follower_that_fails_does_not_stop_the_others(folder: Path) -> None:
     running, called = running_with(folder), list[str]()
 
     async def fail() -> None:
@@ -130,7 +132,7 @@ async def test_a_follower_that_fails_keeps_no_other_back(folder: Path) -> None:
     assert called == ["cat"]
 
 
-async def test_send_rates_follow(folder: Path) -> None:
+async def test_changed_send_rates_apply_at_once(folder: Path) -> None:
     running = running_with(folder, "[delivery]\nsends_per_run = 1\nsends_per_window = 2\n")
     delivery = running.settings.nekro_delivery
     limit, queues = RunSendLimit(delivery), ChatQueues(delivery)

@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_understood_counts_as_secret(data: bytes) -> None:
         assert without_secrets(name, data) is None
 
 
-def test_only_configuration_files_are_looked_into() -> None:
+def test_only_configuration_files_are_searched_for_secrets() -> None:
     assert is_configuration("plugin_data/a/config.yaml")
     assert is_configuration("mcp.json")
     assert not is_configuration("plugin_data/a/notes.json")

@@ -81,7 +81,7 @@ async def test_a_damaged_dump_changes_nothing_on_the_server(
     assert await texts(url) == ["before"]
 
 
-async def test_a_missing_pg_dump_is_said(
+async def test_a_missing_pg_dump_is_reported(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
@@ -90,7 +90,7 @@ async def test_a_missing_pg_dump_is_said(
         make_backup(BackupSource(data=data, database_url=url), tmp_path / "b.zip", BackupWork())
 
 
-async def test_an_unreachable_server_is_said_without_its_password(
+async def test_an_unreachable_server_is_reported_without_its_password(
     data: Path, tmp_path: Path
 ) -> None:
     url = "asyncpg://nekro:a-secret-password@127.0.0.1:1/nekro"

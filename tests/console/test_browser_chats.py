@@ -54,7 +54,7 @@ async def test_the_list_is_searched_and_leads_to_the_chat(browser: Browser, addr
     await shown.context.close()
 
 
-async def test_a_message_says_why_it_was_answered_and_html_is_only_text(
+async def test_a_message_says_why_it_was_answered_and_html_is_shown_as_text(
     browser: Browser, address: str
 ) -> None:
     shown = await the_group(browser, address)
@@ -94,11 +94,11 @@ async def test_an_operator_speaks_as_the_bot(browser: Browser, address: str) -> 
     await shown.context.close()
 
 
-async def test_the_later_writer_is_told_and_the_typed_text_stays(
+async def test_the_second_of_two_people_who_save_is_told_and_keeps_the_text(
     browser: Browser, address: str
 ) -> None:
     first, second = await the_group(browser, address), await the_group(browser, address)
-    names = "Names that people call it by, with commas"
+    names = "Names by which people call the bot, separated by commas"
     await second.get_by_label(names).fill("Rin")
     await first.get_by_label(names).fill("Mei, Nekro")
     await save(first, names)
@@ -136,7 +136,9 @@ async def test_ctrl_k_finds_a_chat(browser: Browser, address: str) -> None:
     await shown.context.close()
 
 
-async def test_a_telephone_shows_the_chat_without_overhang(browser: Browser, address: str) -> None:
+async def test_the_page_of_a_chat_fits_the_screen_of_a_telephone(
+    browser: Browser, address: str
+) -> None:
     shown = await the_group(browser, address, size=NARROW)
     for tab in ("Members", "Timers", "Boxes", "Behaviour"):
         await shown.get_by_role("tab", name=tab).click()

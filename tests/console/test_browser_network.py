@@ -16,7 +16,7 @@ async def test_rules_are_changed_allowed_and_removed_in_the_browser(tmp_path: Pa
         chat = page.locator("article", has=page.get_by_text(CHAT, exact=True)).first
         await chat.get_by_role("button", name="Change").click()
         form = page.locator(".nc-network-form")
-        allowed = form.get_by_label("May reach, one rule in a line")
+        allowed = form.get_by_label("May reach (one rule per line)")
         await expect(allowed).to_have_value("example.org\n*.example.net")
         await allowed.fill(EVIL)
         await form.get_by_role("button", name="Save").click()
@@ -31,7 +31,7 @@ async def test_rules_are_changed_allowed_and_removed_in_the_browser(tmp_path: Pa
         await expect(allowed).to_have_value("example.org\n*.example.net\nsecret.example:443")
         await form.get_by_role("button", name="Save").click()
         await expect(chat.get_by_text("secret.example:443")).to_be_visible()
-        await refused.get_by_role("button", name="Forget those of this chat").click()
+        await refused.get_by_role("button", name="Clear the list of this chat").click()
         await expect(page.get_by_text("Nothing was refused since")).to_be_visible()
         await chat.get_by_role("button", name="Remove").click()
         await page.get_by_role("dialog").get_by_role("button", name="Remove").click()

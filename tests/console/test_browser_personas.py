@@ -32,7 +32,9 @@ async def test_a_persona_is_written_tried_compared_and_restored(tmp_path: Path) 
         await expect(editor.get_by_label("Persona", exact=True)).to_have_value("You are Ann.")
 
 
-async def test_a_removed_persona_comes_back_and_a_later_writer_is_told(tmp_path: Path) -> None:
+async def test_a_removed_persona_is_brought_back_and_the_second_of_two_writers_is_told(
+    tmp_path: Path,
+) -> None:
     async with browsing(tmp_path, "personas") as page:
         captain = page.locator("article", has_text="Captain")
         await captain.get_by_role("button", name="Open").click()

@@ -132,7 +132,7 @@ async def test_a_message_goes_to_the_chosen_chats_and_can_be_stopped_and_continu
     await expect(choices).to_have_count(3)
     await page.get_by_role("button", name="Choose all that match").click()
     await expect(page.get_by_text("Chosen chats: 3")).to_be_visible()
-    await page.get_by_role("button", name="Take out name of 61003").click()
+    await page.get_by_role("button", name="Remove name of 61003 from the choice").click()
     await expect(page.get_by_text("Chosen chats: 2")).to_be_visible()
     assert await serious_problems(page) == []
 
@@ -152,6 +152,6 @@ async def test_a_message_goes_to_the_chosen_chats_and_can_be_stopped_and_continu
     second = await peer.next_send()
     assert {call.params["user_id"] for call in (first, second)} == {61001, 61002}
     await expect(card).to_contain_text("2 of 2 chats")
-    await card.get_by_text("What came of it in each chat").click()
+    await card.get_by_text("Result in each chat").click()
     await expect(card.get_by_text("onebot_v11.20009-private_61001")).to_be_visible()
     await expect(card.locator(".nc-badge-good")).to_have_count(3)

@@ -103,7 +103,9 @@ async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_pa
         assert alerts == []
 
 
-async def test_the_later_of_two_people_is_told(browser: Browser, tmp_path: Path) -> None:
+async def test_the_second_of_two_people_who_change_a_setting_is_told_and_keeps_the_text(
+    browser: Browser, tmp_path: Path
+) -> None:
     async with running_console(tmp_path, PROGRAM) as address:
         one, other = await opened(browser, address), await opened(browser, address)
         for page, text in ((one, "cat"), (other, "dog")):

@@ -1,4 +1,4 @@
-"""A form sends back what it was given, and what a person changed."""
+"""A form sends back the values it was given, with the changes that a person made."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -168,7 +168,7 @@ def test_what_is_no_json_is_told_at_its_field_and_not_sent() -> None:
     shown_form = form(full())
     enter("Anything (JSON)", "{")
     assert shown_form.values() is None
-    assert any("no valid JSON" in each for each in shown())
+    assert any("not valid JSON" in each for each in shown())
 
 
 def test_a_name_that_is_there_twice_is_told() -> None:

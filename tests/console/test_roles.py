@@ -177,8 +177,7 @@ async def test_files_are_for_their_role_and_scope(
 async def test_a_page_above_the_role_says_so_and_shows_no_data(
     site: Site, role: AccessRole, page: ConsolePage
 ) -> None:
-    """A page without data of its own says in its lead what it shows. A refused one has not even
-    that."""
+    """The first text of each page says what it shows. A refused page does not show even that."""
     address = page.address + re.sub(r"\{.+\}", "1", page.path)
     shown = await site.browsers[role].get(address, headers={"accept-language": "en"})
     assert shown.status_code == 200

@@ -13,7 +13,9 @@ VIEWER = Actor(name="otto", role=AccessRole.VIEWER, origin=RequestOrigin.PAGE)
 
 
 @pytest.mark.parametrize(("now", "acts"), [(OTTO, True), (VIEWER, False), (None, False)])
-async def test_a_page_acts_only_for_who_opened_it(now: Actor | None, acts: bool) -> None:
+async def test_an_open_page_stops_acting_after_a_logout_or_a_change_of_role(
+    now: Actor | None, acts: bool
+) -> None:
     done = []
 
     async def look_again() -> Actor | None:

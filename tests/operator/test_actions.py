@@ -208,7 +208,7 @@ async def test_a_change_is_taken_back_once(tmp_path: Path) -> None:
             await audit.undo(OPERATOR, entry_id=999)
 
 
-async def test_a_change_is_not_taken_back_under_a_later_one(tmp_path: Path) -> None:
+async def test_a_change_is_taken_back_only_after_the_later_ones(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         audit = audit_of(home)
         first = await home.lamps.dim(OPERATOR, chat_key=GROUP, to=20)

@@ -63,7 +63,7 @@ async def pieces_of(content: bytes) -> AsyncIterator[bytes]:
         yield content[at : at + 1000]
 
 
-async def test_an_uploaded_backup_is_checked_and_survives_the_making_of_others(
+async def test_an_uploaded_backup_is_checked_and_stays_when_old_ones_are_deleted(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path / "data") as (backups, store):

@@ -80,7 +80,9 @@ async def test_a_file_goes_into_a_box_and_comes_back_until_the_box_is_ended(app:
     assert await boxes.of_chat(VERA, chat_key=GROUP) == []
 
 
-async def test_a_viewer_cannot_wake_a_box_and_no_base64_is_refused(app: App) -> None:
+async def test_a_viewer_cannot_wake_a_box_and_a_file_that_is_not_base64_is_refused(
+    app: App,
+) -> None:
     boxes = app.operations.boxes
     with pytest.raises(NotAllowed, match="needs the role operator"):
         await boxes.files(VERA, chat_key=GROUP)

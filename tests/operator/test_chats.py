@@ -157,7 +157,7 @@ async def test_impossible_policies_are_refused_and_nothing_changes(app: App) -> 
     assert (await chats.policy(VERA, chat_key=GROUP)).own == {}
 
 
-async def test_the_later_one_of_two_operators_is_told(app: App) -> None:
+async def test_the_second_of_two_operators_who_change_a_policy_is_refused(app: App) -> None:
     chats = app.operations.chats
     seen = (await chats.policy(OTTO, chat_key=GROUP)).revision
     await chats.set_policy(OTTO, chat_key=GROUP, field="state", value="off", revision=seen)

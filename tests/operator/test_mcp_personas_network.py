@@ -93,7 +93,7 @@ async def test_a_persona_is_saved_and_each_change_can_be_taken_back(app: App) ->
         await personas.restore(OTTO, persona="Lin", number=1)
 
 
-async def test_a_persona_can_only_be_tried_with_a_name_or_a_text(app: App) -> None:
+async def test_a_trial_of_a_persona_needs_either_a_name_or_a_text(app: App) -> None:
     personas, chat = app.operations.personas, ChatKey.parse("web-private_lin")
     with pytest.raises(InvalidParameters):
         await personas.try_out(OTTO, chat_key=chat)

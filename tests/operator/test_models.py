@@ -203,7 +203,7 @@ async def test_a_changed_model_in_the_file_is_used_at_once(app: App, models: Mod
     assert fast.profile.name == "two"
 
 
-async def test_settings_of_a_program_are_not_written(tmp_path: Path) -> None:
+async def test_models_are_not_changed_if_a_program_gave_the_settings(tmp_path: Path) -> None:
     settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
         fields = {"base_url": "http://x/v1", "model": "one"}

@@ -99,7 +99,7 @@ async def test_a_name_that_could_be_mistaken_is_refused(
         await console.people.invite(console.owner, name=name)
 
 
-async def test_the_last_owner_stays(console: Console) -> None:
+async def test_the_last_owner_cannot_be_disabled_or_get_another_role(console: Console) -> None:
     people, owner = console.people, console.owner
     with pytest.raises(LastOwner):
         await people.change_role(owner, name="owner", role=AccessRole.VIEWER)

@@ -334,7 +334,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_viewer_is_refused_and_an_unknown_name_is_told(
+async def test_each_action_refuses_a_viewer_and_names_an_unknown_plugin(
     operator: Operator, name: str
 ) -> None:
     with pytest.raises(NotAllowed):
@@ -350,6 +350,6 @@ async def test_only_an_owner_chooses_code_paths_and_settings(operator: Operator,
         await operator.perform(OTTO, f"plugins.{name}", parameters)
 
 
-async def test_the_table_has_every_action(operator: Operator) -> None:
+async def test_the_table_of_calls_has_every_action(operator: Operator) -> None:
     acts = {name for name, each in operator.plugins.declared().items() if each.acts}
     assert acts == set(CALLS)

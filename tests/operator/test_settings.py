@@ -117,7 +117,7 @@ async def test_a_secret_is_written_and_never_shown(desk: Desk) -> None:
     assert not [text for text in kept if "sk-x1" in text], "an old key is not kept"
 
 
-async def test_the_later_of_two_people_is_told(desk: Desk) -> None:
+async def test_the_second_of_two_people_who_change_a_setting_is_refused(desk: Desk) -> None:
     await desk.set(agent__persona="cat")
     with pytest.raises(ChangedMeanwhile, match="it is 'cat' now"):
         await desk.area.set.invoke(

@@ -84,7 +84,7 @@ async def test_a_wrong_time_zone_is_named(statistics: Statistics) -> None:
         await statistics.series(VERA, period=Period.DAY, since=0, until=NOW, timezone="Mars/Base")
 
 
-async def test_no_more_messages_are_counted_than_asked_for(store: Store) -> None:
+async def test_counting_deliveries_stops_at_the_given_number(store: Store) -> None:
     states = (DeliveryState.SENT, DeliveryState.REJECTED, DeliveryState.UNKNOWN)
     rows = [delivery(number, state) for number, state in enumerate(states)]
     await store.deliveries.add(rows, [])

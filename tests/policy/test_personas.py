@@ -53,7 +53,7 @@ async def test_an_equal_text_makes_no_version(library: PersonaLibrary) -> None:
     assert await library.save("Mei", "  You are Mei.\r\n") == first
 
 
-async def test_the_later_of_two_writers_is_told(library: PersonaLibrary) -> None:
+async def test_the_second_of_two_writers_is_refused(library: PersonaLibrary) -> None:
     first = await library.save("Mei", "You are Mei.", revision=0)
     await library.save("Mei", "You are Mei, a cat.", revision=first.revision)
     with pytest.raises(PersonaChanged, match="version 2"):

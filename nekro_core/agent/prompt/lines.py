@@ -16,8 +16,9 @@ LINE_FORM = 1
 """The version that prompts use now."""
 
 WriteLine = Callable[[Record, tzinfo | None, int, int, Collection[str]], str]
-"""Writes the line of a record: its zone, its limit in characters, its mark (see
-`nekro_core.agent.prompt.sources.ShownRecord`) and the ids of the bot's accounts."""
+"""Writes the line of a record. Its arguments: the record, the time zone of its time, the limit in
+characters, the mark (see `nekro_core.agent.prompt.sources.ShownRecord`), and the ids of the bot's
+accounts."""
 
 
 def _first(record: Record, zone: tzinfo | None, limit: int, mark: int, own: Collection[str]) -> str:

@@ -27,7 +27,7 @@ _SENDS = "send_"
 """The beginning of the names of functions that send messages."""
 
 CallAnswered = Literal["recorded", "shown", "searched", "not_replayed"]
-"""How a call was answered: with its recorded result; as a send that is only shown; by the tool
+"""How a call was answered: with its recorded result; as a message that is only shown; by the tool
 search, which has no effects; or not at all."""
 
 
@@ -88,7 +88,8 @@ class RecordedCalls:
         )
 
     def _take(self, tool: Tool, given: str) -> tuple[Outcome, bool] | None:
-        """Return the recorded outcome of a call with these arguments, and whether it sent."""
+        """Return the recorded outcome of a call with these arguments, and whether the call sent a
+        message."""
         wanted = _normal(tool, given)
         equal = [
             each

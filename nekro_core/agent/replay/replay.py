@@ -59,7 +59,7 @@ class ReplayRefused(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayChanges:
-    """What is different from the original turn. None leaves it as the chat's policy is now."""
+    """What is different from the original turn. None means what the chat's policy says now."""
 
     model: ChatModel | None = None
     persona: str | None = None

@@ -63,7 +63,7 @@ class UnhookedModel:
         """Do nothing."""
 
     async def aclose(self) -> None:
-        """Do nothing: the bot uses the model further."""
+        """Do nothing: the bot still uses the model."""
 
 
 class ReplayPlugins:

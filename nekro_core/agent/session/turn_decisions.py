@@ -1,4 +1,4 @@
-"""Says for each message that a turn dealt with, or that no session got, what was decided."""
+"""Finds the decision to store about a message: from how its turn ended, or why no turn began."""
 
 from nekro_core.chat import Record
 from nekro_core.policy import ChatState
@@ -13,7 +13,7 @@ _STOPS = {
     "switched_off": DecisionReason.CHAT_OFF,
 }
 _DAY = "_day"
-"""The ending of the limits that are quotas of 24 hours; see `QuotaUsage.limits`."""
+"""The last part of the names of limits that are quotas of 24 hours; see `QuotaUsage.limits`."""
 
 
 def ended_decision(stop: str, turn_id: int) -> MessageDecision:

@@ -31,8 +31,8 @@ from nekro_core.store.prompt_recipe import (
 from nekro_core.store.prompts import PromptPart
 
 LARGEST_MEDIUM = 2 * 1024 * 1024
-"""Characters of a picture's or sound's JSON that is stored if it is not of a record. A larger one
-is a gap."""
+"""Maximum number of characters of the JSON of a picture or sound that belongs to no record. A
+larger one is not stored, and becomes a gap."""
 _CACHED_TOOLS = 32
 
 

@@ -214,7 +214,7 @@ class _Making:
             try:
                 made |= json.loads(self._text(index, stored.rest))
             except ValueError:
-                made["tool_calls"] = []  # It has a gap, so it is no JSON.
+                made["tool_calls"] = []  # The stored calls have a gap, so they are not valid JSON.
         return made
 
     async def _content(

@@ -1,4 +1,4 @@
-"""Watches one step: the request that was sent, and when what happened."""
+"""Watches one step: the request that was sent, and the times of what happened."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ class StepWatch:
         return self._sent is not None
 
     def of(self, request: ChatRequest) -> ChatRequest:
-        """Return the request so that it reports when it is sent. The prompt is made now."""
+        """Note that the prompt is ready. Return the request, which will report when it is sent."""
         self._note("made")
         return replace(request, on_sent=self._on_sent)
 

@@ -34,7 +34,7 @@ class PersonaTrial:
         question: The record that it answers.
         model: The name of the model.
         seconds: How long the request took.
-        usage: The tokens of the request; None if the model told none.
+        usage: The tokens of the request; None if the endpoint reported none.
         money: What the request cost, in the operator's currency.
     """
 

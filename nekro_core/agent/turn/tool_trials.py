@@ -54,8 +54,8 @@ class ShownTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTrial:
-    """What came of trying a tool. If it failed, ``fault`` has the whole error with its place in the
-    code, which the model does not get."""
+    """The outcome of trying a tool. If it failed, ``fault`` has the whole error with its place in
+    the code, which the model does not get."""
 
     answer: ToolAnswer
     seconds: float

@@ -45,8 +45,8 @@ class Visit:
 class Authenticator:
     """Checks tokens and sessions, and makes and redeems one-time links.
 
-    The owner's token is the machine's own: it lies in the data folder. It works without a second
-    factor, as do the links that the bot prints when it starts.
+    The owner's token belongs to the bot's machine and not to a person: it is stored in the data
+    folder. It works without a second factor, as do the links that the bot prints when it starts.
     """
 
     def __init__(self, identity: Identity, *, access_token: str, cookie: str, clock: Clock) -> None:
@@ -115,7 +115,7 @@ class Authenticator:
     async def redeem(self, offered: str) -> ConsolePerson | None:
         """Use a link's token and make it invalid. None if it does not exist or was used before.
 
-        The person who opens the first link of all becomes the owner.
+        A link for the owner logs in the first owner. If there is none yet, one is added.
         """
         # A dictionary lookup is safe here: its time does not help to guess 192 random bits.
         person_id = self._links.pop(offered, None)

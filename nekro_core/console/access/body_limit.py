@@ -1,5 +1,5 @@
-"""Limits the bodies of requests to other adapters' routes. NoneBot's driver reads a whole body of
-any size before an adapter can check the token or the signature."""
+"""Limits the bodies of requests to adapters' own routes. NoneBot's driver reads a whole body of any
+size before an adapter can check the token or the signature."""
 
 import math
 from dataclasses import dataclass

@@ -185,8 +185,8 @@ def _is_ours(path: str) -> bool:
 
 
 def _bounds_bodies(scope: Scope) -> bool:
-    """Whether the handler of the path limits bodies itself. Only the routes of other adapters do
-    not."""
+    """Whether the handler of the path limits bodies itself. Only adapters' routes outside of the
+    web site do not."""
     path = routed_path(scope)
     return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 

@@ -29,7 +29,7 @@ from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.store import ConsolePerson, StoreUnavailable
 
 _LONGEST_NAME = 100
-"""Characters of an offered name that are looked at. No name is that long."""
+"""The rest of a longer offered name is ignored. No person's name is that long."""
 
 
 class LoginPages:

@@ -136,7 +136,7 @@ class AccountDialogs:
             self._show_verdict(place, verdict)
 
     async def connect(self, platform: PlatformStatus, account: str) -> None:
-        """Show what the other side needs, and wait until the account is online."""
+        """Show what to enter in the platform's program, and wait until the account is online."""
         await ConnectDialog(self._view, self.place, platform, account).show()
 
     def _test_button(

@@ -12,8 +12,8 @@ from nekro_core.operator.backups import BackupView, RestoreView
 from nekro_core.operator.roles import AccessRole
 
 FILES = "../../api/v1/backups"
-"""Where backups are uploaded, as seen from the page. A part of the page that begins with a slash
-would get the page's prefix."""
+"""Where backups are uploaded, relative to the page. NiceGUI would put ``/ui`` in front of an
+address that begins with a slash."""
 _READ_AGAIN_S = 5.0
 
 

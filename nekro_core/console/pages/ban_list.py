@@ -10,7 +10,7 @@ from nekro_core.policy.ban_list import BannedPerson
 
 _LOOK_S = 5.0
 _MOST_SHOWN = 200
-"""More banned people are found with the filter."""
+"""Maximum number of people in the list. The filter finds the others."""
 
 
 class BanListView:
@@ -38,7 +38,7 @@ class BanListView:
         ui.timer(_LOOK_S, self.refresh, immediate=False)
 
     async def refresh(self) -> None:
-        """Read the list, and draw it again if it is another one."""
+        """Read the list, and draw it again if it has changed."""
         wanted = (self._words.value or "").casefold().strip()
         everyone = await self._area.banned(self._view.actor)
         if self._drawn == (everyone, wanted):

@@ -21,9 +21,9 @@ from nekro_core.operator.roles import AccessRole
 
 _PAGE = 20
 _LOOK_S = 1.0
-"""Seconds between two looks while a message is being sent."""
+"""Seconds between two reads of the list while a message is being sent."""
 _QUIET_LOOKS = 5
-"""While no message is being sent, only each fifth look reads the list."""
+"""While no message is being sent, only at each fifth time the list is read."""
 
 
 class Broadcasts:

@@ -9,9 +9,9 @@ from nekro_core.operator.chats import ChatRowView, ChatsView
 
 _PAGE = 20
 _WHOLE_PAGE = 500
-"""Chats that are read at once when all found ones are chosen."""
+"""How many chats are read in one step when the person chooses all found ones."""
 _MOST_NAMED = 30
-"""Chosen chats that are named. Of the others, only the number is shown."""
+"""Maximum number of chosen chats that are shown by name. Of the others, the number is shown."""
 
 
 class ChatChooser:

@@ -1,4 +1,5 @@
-"""Draws what the other side of an account needs, and waits until the account is seen."""
+"""Draws what to enter in the platform's program (such as NapCat) so that it connects an account,
+and waits until the account is seen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ _BROWSER_S = 5.0
 
 
 class ConnectDialog:
-    """The values and lines for the other side of an account.
+    """The values and lines to enter in the platform's program.
 
     Args:
         view: The opened page.

@@ -58,7 +58,7 @@ class _LiveLog:
         area, actor = self._view.operator.logs, self._view.actor
         while True:
             with anyio.CancelScope() as self._restart:
-                # Followed first, so that no line between the two is lost.
+                # Following begins before the older lines are read, so that none is lost between.
                 async with area.follow(actor, self._wanted) as lines:
                     await self._begin()
                     async for line in lines:

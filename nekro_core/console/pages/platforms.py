@@ -13,9 +13,9 @@ from nekro_core.operator.platforms import AccountView
 from nekro_core.operator.roles import AccessRole
 
 _LOOK_S = 2.0
-"""Seconds between two looks at the accounts."""
+"""Seconds between two reads of the accounts."""
 _LOOKS = 5
-"""The platforms are read at each fifth look, because their manifests are files."""
+"""The platforms are read only at each fifth read of the accounts: their manifests are files."""
 _KINDS = {PlatformState.RUNNING: "good", PlatformState.FAILED: "bad"}
 
 

@@ -235,7 +235,7 @@ class ConfigurationTab:
             view.tell(view.say("plugins.loaded_again"))
 
     async def _suggestions(self) -> Mapping[str, Sequence[str]]:
-        """The names that texts may have. Who may not see them types them."""
+        """The names to offer for texts. Nothing is offered to a person who may not list them."""
         view = self._view
         try:
             models = [each.group for each in await view.operator.models.all(view.actor)]

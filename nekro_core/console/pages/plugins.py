@@ -23,7 +23,7 @@ from nekro_core.system.errors import NekroError
 _READ_AGAIN_S = 3.0
 _STATES = ("", "loaded", "disabled", "broken")
 _FOUND = 50
-"""Plugins of an index that are shown at once."""
+"""Maximum number of an index's plugins that are shown at once."""
 
 
 async def plugins_page(view: View) -> None:
@@ -42,7 +42,7 @@ async def plugins_page(view: View) -> None:
         if not rows:
             empty(view, "plugins.nothing")
         with ui.element("div").classes("nc-list"):
-            # Those that need something to be done come first.
+            # Broken plugins come first.
             for each in sorted(rows, key=lambda row: row.state != "broken"):
                 _draw(view, each, actions)
 

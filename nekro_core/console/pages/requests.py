@@ -54,7 +54,7 @@ class _Requests:
         self._which.on_value_change(self.rows.refresh)
 
     async def look(self) -> None:
-        """Read the first page, and draw it again if it is another one."""
+        """Read the first page, and draw it again if it has changed."""
         if _shape(await self._page("")) != self._shown:
             await self.rows.refresh()
 

@@ -168,7 +168,7 @@ class SettingCard:
         await self._refresh()
 
     async def _save(self, value: Any) -> Done[list[SettingInfo]]:
-        """Write the value. Why it is refused stands at the field."""
+        """Write the value. If it is refused, the reason is shown at the field."""
         info = self._seen
         given: dict[str, Any] = {"values": {info.name: value}}
         if not info.secret:
@@ -187,7 +187,7 @@ class SettingCard:
         return done
 
     async def _look_at_new_value(self) -> None:
-        # Who was told that another person changed the value may save after that.
+        # The person was told that somebody else changed the value. The next try may overwrite it.
         self._seen = await self._area.one(self._actor, setting=self._seen.name)
 
 

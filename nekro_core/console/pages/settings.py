@@ -29,8 +29,8 @@ _COME_BACK = f"""
   }}
 }})()
 """
-"""Loads the page again when the bot answers again. A bot that was never seen away is back, too,
-after 15 s."""
+"""Loads the page again when the bot answers again. If the bot was away too briefly to be noticed,
+the page is loaded after 15 s."""
 
 
 async def settings_page(view: View) -> None:

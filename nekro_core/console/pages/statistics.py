@@ -43,7 +43,7 @@ _FIELDS = MappingProxyType(
     {"prompt": "prompt_tokens", "cached": "cached_tokens", "completion": "completion_tokens"}
 )
 _MANY = 500
-"""More rows than this wait to be counted only after an upgrade."""
+"""If more rows than this are not counted yet, the page says so. That happens after an upgrade."""
 _ZONE = "local"
 
 
@@ -206,7 +206,7 @@ class _StatisticsPage:
 
     def _wall(self, start: float) -> str:
         at = datetime.fromtimestamp(start, UTC)
-        # The periods of months are those of UTC.
+        # Months are counted in UTC.
         local = at if self._period is Period.MONTH else at.astimezone()
         return local.strftime("%Y-%m-%dT%H:%M" if self._period is Period.HOUR else "%Y-%m-%d")
 

@@ -14,7 +14,7 @@ from nekro_core.operator.turns import TurnDetails
 from nekro_core.system.errors import NekroError
 
 _LOOK_S = 2.0
-"""Seconds between two looks at a turn that runs."""
+"""Seconds between two reads of a turn that runs."""
 
 
 async def turn_page(view: View) -> None:

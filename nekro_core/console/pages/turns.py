@@ -14,7 +14,7 @@ from nekro_core.system.errors import NekroError
 
 _PAGE = 50
 _LOOK_S = 3.0
-"""Seconds between two looks for new turns."""
+"""Seconds between two reads of the newest turns."""
 
 
 async def turns_page(view: View) -> None:

@@ -1,5 +1,5 @@
-"""Sends one message of an operator to several chats, slowly, and remembers for each chat what came
-of it."""
+"""Sends one message of an operator to several chats, slowly, and remembers the outcome in each
+chat."""
 
 import json
 import secrets
@@ -42,7 +42,7 @@ _GRAVEST = (
     DeliveryState.SENDING,
     DeliveryState.SENT,
 )
-"""If a message becomes several platform calls, the first of these states that a call has counts."""
+"""If a message becomes several platform calls, its state is the first of these that a call has."""
 
 Send = Callable[[ChatKey, Segments], Awaitable[tuple[Receipt, ...]]]
 
@@ -61,7 +61,7 @@ class AnnouncementState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncedChat:
-    """What came of an announcement in one chat.
+    """The outcome of an announcement in one chat.
 
     Attributes:
         chat_key: The chat.

@@ -2,6 +2,9 @@
 
 Most adapters build `nekro_core.delivery.platforms.manager.AccountManager`, which implements
 `PlatformAccounts`, and give it an `AccountConnector`.
+
+*The other side* of an account is the program that the bot talks to for this account: the platform's
+server, or a program such as NapCat, which connects to the bot.
 """
 
 from collections.abc import Mapping
@@ -18,12 +21,12 @@ class AccountState(StrEnum):
     """The state of an account's connection."""
 
     CONNECTING = "connecting"
-    """The account has not been connected since it was started; the bot tries, or waits for the
-    other side."""
+    """The account has not been connected since it was started. The bot tries to connect, or waits
+    until the other side connects."""
     ONLINE = "online"
     """The account is connected."""
     OFFLINE = "offline"
-    """The connection was lost; the bot tries again, or waits for the other side."""
+    """The connection was lost. The bot tries again, or waits until the other side connects."""
     PAUSED = "paused"
     """The operator has paused the account: no message is received or sent."""
     FAILED = "failed"
@@ -62,7 +65,7 @@ class AccountStatus:
         last_event_at: When the account last received something, in seconds since 1970; None if it
             never did since the start.
         last_error: The last error, as a sentence for people; empty if there was none.
-        last_error_at: When it happened, in seconds since 1970.
+        last_error_at: When the last error happened, in seconds since 1970.
         events: The received messages and notices.
         sends: The platform calls that sent a message.
     """
@@ -204,7 +207,7 @@ class PlatformAccounts(Protocol):
 
         Raises:
             InvalidAccountSettings: The settings cannot be used.
-            AccountExists: The account is there already.
+            AccountExists: There is an account with this key already.
             OSError: The settings cannot be stored.
         """
 
@@ -228,8 +231,8 @@ class PlatformAccounts(Protocol):
         """
 
     async def pause(self, key: str) -> AccountStatus:
-        """Disconnect an account until `resume`, also over restarts. An account of the settings can
-        be paused too.
+        """Disconnect an account until `resume`, also after restarts. An account that the settings
+        define can be paused too.
 
         Args:
             key: The account's key.

@@ -39,8 +39,8 @@ def without_secrets(settings: BaseModel) -> ShownSettings:
 
 
 def merged(old: BaseModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the old settings with the values of a form over them. A secret that is None in the
-    form keeps its value, and so does every field that the form leaves out."""
+    """Return the old settings with the values of a form in their place. A secret that is None in
+    the form keeps its value, and so does every field that the form leaves out."""
     return _over(old, with_secrets(old), values)
 
 

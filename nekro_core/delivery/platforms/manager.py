@@ -175,8 +175,9 @@ class AccountManager(Generic[Settings]):
     # -- the adapter's side ------------------------------------------------------------------
 
     async def found(self, settings: Settings, source: str) -> None:
-        """Add an account that connected with the settings of ``source`` without being named there,
-        and start it. Does nothing if there is an account with its key.
+        """Add an account that the setting ``source`` allows but does not name, for example a QQ
+        number that connected with a shared token, and start it. Does nothing if there is an account
+        with its key.
 
         When this call returns, `AccountConnector.run` of the account has begun, up to its first
         wait. A paused account is only listed.
@@ -560,7 +561,7 @@ class AccountManager(Generic[Settings]):
         try:
             with scope:
                 task_status.started()
-                # No wait may come between these lines: `found` relies on it.
+                # There must be no ``await`` between these lines: `found` relies on it.
                 await self._connector.run(entry.settings, entry.monitor)
         except Exception as error:  # noqa: BLE001 - the other accounts go on
             logger.exception("{}: account {} ended", self._adapter, entry.monitor.key)

@@ -1,4 +1,4 @@
-"""Records what happens to one account: its state, its last error, and how much comes and goes."""
+"""Records what happens to one account: its state, last error, and how much it gets and sends."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _MINUTES = 60
 
 class MinuteCounter:
     """Counts how often something happened, in total and in the last hour. It keeps one number for
-    each minute of the last hour, so that a busy account costs no memory."""
+    each minute of the last hour, so a busy account needs no more memory than a quiet one."""
 
     def __init__(self) -> None:
         self._total = 0
@@ -27,8 +27,8 @@ class MinuteCounter:
         self._counts[self._minute % _MINUTES] += 1
 
     def count(self, now: float) -> TrafficCount:
-        """Return the counts at the time ``now``. The last minute is this minute and the share of
-        the previous one that lies within 60 s."""
+        """Return the counts at the time ``now``. The count of the last 60 s is the count of the
+        present minute and a share of the previous one."""
         self._advance(now)
         earlier = self._counts[(self._minute - 1) % _MINUTES] * (60 - now % 60) / 60
         last_minute = self._counts[self._minute % _MINUTES] + round(earlier)

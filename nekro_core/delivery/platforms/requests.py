@@ -97,7 +97,7 @@ class ContactRequests:
         """Answer a request on the platform, and store the answer.
 
         Args:
-            request_id: Our id of the request.
+            request_id: The bot's id of the request.
             approve: Whether it is approved.
             reason: What a refused person reads, if the platform shows it.
 

@@ -28,11 +28,11 @@ class PlatformStatus:
         state: Whether it runs.
         locked: Why it cannot be switched off here: ``always`` or ``NEKRO_PLATFORMS``; empty if it
             can.
-        manages_accounts: Whether its accounts can be managed while the bot runs. Of a platform that
-            is off, what its manifest says.
-        restart_needed: Whether some of it takes effect only after a restart.
+        manages_accounts: Whether its accounts can be managed while the bot runs. For a platform
+            that is off, this is what its manifest says.
+        restart_needed: Whether switching it takes full effect only after a restart.
         problem: Why it does not run, in words for people.
-        extra: What pip installs for it; empty if it needs nothing.
+        extra: The extra of nekro-core that pip must install for it; empty if it needs none.
     """
 
     name: str

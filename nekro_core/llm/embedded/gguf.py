@@ -18,12 +18,12 @@ _MOST_VALUES = 10_000
 _MAX_KEY = 65_535
 _MAX_TEXT = 1000
 _MAX_HEADER = 256 * 1024 * 1024
-"""Bytes of a header that are read at most. The lists of tokens of large models have 10 MB."""
+"""Maximum number of bytes of a header. The lists of tokens of large models have 10 MB."""
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 """The types of numbers, as characters of `struct`."""
 _TEXT, _LIST = 8, 9
 _CACHE_BYTES = 2
-"""Of one number in the cache: llama.cpp keeps keys and values as 16-bit floats."""
+"""Bytes of one number in the cache: llama.cpp keeps keys and values as 16-bit floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class GgufInfo:
 
 
 def read_gguf(path: Path) -> GgufInfo:
-    """Read the header. Raises `WeightsError` if it cannot be read, or is none of a GGUF file."""
+    """Read the header. Raises `WeightsError` if it cannot be read, or the file is no GGUF file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

@@ -87,7 +87,7 @@ class ModelFiles:
         Args:
             url: The address of a GGUF file, with http or https.
             report: Is called with the progress.
-            name: The name of the file; empty for that of the address.
+            name: The name of the file; empty to use the name in the address.
             sha256: The SHA-256 that the file must have, in hex. If it is empty, the one that the
                 server names is used (model hubs do), otherwise none is checked.
 
@@ -145,7 +145,8 @@ class ModelFiles:
         return await self._install(partial, path, wanted, report)
 
     async def remove(self, name: str) -> None:
-        """Delete a file, with what was downloaded of it. Raises `WeightsError` and `OSError`."""
+        """Delete a file, also one that is only partly downloaded. Raises `WeightsError` and
+        `OSError`."""
         path = self._folder / _checked_name(name)
         partials = [*self._folder.glob(f".{path.name}.*.part")]
         if not path.is_file() and not partials:

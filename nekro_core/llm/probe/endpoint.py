@@ -36,7 +36,7 @@ from nekro_core.llm.probe.requests import (
 from nekro_core.llm.settings import LLMSettings
 
 _TOTAL_S = 90.0
-"""Longest time of a probe in seconds. A person waits before the page."""
+"""Longest time of a probe in seconds. A person waits for it at the page."""
 _NETWORK_S = 10.0
 _REQUEST_S = 45.0
 """Longest wait for the first token, and for a whole reply."""
@@ -59,7 +59,8 @@ async def probe_endpoint(
     Args:
         settings: The endpoint. It need not be saved. It must name an address.
         tell: Is called with each result as soon as it is known, for a page that shows progress.
-        total_s: Longest time of the probe. The steps that had no time are ``unknown``.
+        total_s: Longest time of the probe, in seconds. Steps that did not end in it are
+            ``unknown``.
         number: The number in the picture and in the function; None for a random one.
 
     Returns:
@@ -318,7 +319,7 @@ class _Probe:
             )  # fmt: skip
 
     async def _measure_context(self) -> None:
-        """Compare the size of the context that is told with the setting."""
+        """Compare the size of the context that the endpoint reports with the setting."""
         model, listing = self._settings.model, self._listing
         told = listing.contexts.get(model) or listing.contexts.get(f"models/{model}")
         source = "the server says"

@@ -24,7 +24,7 @@ _CONTEXT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """The models of an endpoint by name, and the size of the context of those that say it."""
+    """The models of an endpoint by name, and the size of the context where it is listed."""
 
     names: tuple[str, ...] = ()
     contexts: Mapping[str, int] = field(default_factory=dict)

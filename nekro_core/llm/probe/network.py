@@ -41,8 +41,8 @@ async def probe_network(
     """Check the steps ``name``, ``connection`` and ``tls``, each within ``limit_s`` seconds. If a
     step fails, the later ones are not tried.
 
-    Behind a proxy, its name and connection are checked. Only the proxy knows the endpoint, so TLS
-    is not checked separately.
+    With a proxy, the name and the connection of the proxy are checked. Only the proxy connects to
+    the endpoint, so TLS is not checked separately.
 
     Returns:
         Whether the endpoint can be asked.

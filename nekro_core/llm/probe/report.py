@@ -61,7 +61,7 @@ class EndpointReport:
         models: The names of the models that the endpoint offers, at most 2000; empty if it has no
             such list.
         first_token_s: Seconds from the request to the first token.
-        tokens_per_s: Tokens in a second after the first one.
+        tokens_per_s: Tokens per second, after the first token.
         vision: Whether the model read a number in a picture.
         functions: Whether the model called a function.
         context_tokens: The largest number of tokens of prompt and reply together.

@@ -46,7 +46,7 @@ class ApiTokens:
         """Make a token that may do what ``scopes`` say, and never more than its person may.
 
         Args:
-            person: The person for whom the token stands.
+            person: The person in whose name programs use the token.
             name: What the person calls it.
             scopes: ``area:read`` or ``area:act``, such as ``turns:read``; ``*:read`` or ``*`` for
                 all areas.

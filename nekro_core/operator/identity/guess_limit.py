@@ -12,24 +12,26 @@ MAX_GUESSES = 5
 """After this number of wrong passwords or codes for one name from one address within
 `GUESS_WINDOW_S`, the address must wait."""
 MAX_GUESSES_OF_ADDRESS = 30
-"""The same for all names that an address tries. People of one office share an address."""
+"""Maximum number of tries, right or wrong, from one address within `GUESS_WINDOW_S`, whatever the
+name. It is larger because the people of one office share an address."""
 MAX_GUESSES_OF_NAME = 50
-"""The same for one name from all addresses. A stranger with many addresses can reach it and keep a
-person from logging in by password. Links and tokens still work then."""
+"""Maximum number of tries for one name from all addresses within `GUESS_WINDOW_S`. A stranger with
+many addresses can use them all up; then the person cannot log in by password, only by a link or a
+token."""
 GUESS_WINDOW_S = 900.0
 MAX_GUESSES_IN_ALL = 100
-"""The same for all names and addresses within `GUESS_IN_ALL_S`."""
+"""Maximum number of tries for all names from all addresses within `GUESS_IN_ALL_S`."""
 GUESS_IN_ALL_S = 60.0
 MAX_GUESSED = 16_384
-"""Maximum number of names, addresses and pairs of them that are remembered. `MAX_GUESSES_IN_ALL` a
-minute make at most 4,500 within the window."""
+"""Maximum number of names, addresses and pairs of them that are remembered. With
+`MAX_GUESSES_IN_ALL` tries a minute, at most 4,500 are new within `GUESS_WINDOW_S`."""
 
 
 class GuessLimit:
     """Limits how often passwords and codes may be tried: for each name, each address, each pair of
     them, and in total.
 
-    A person can guess a password, so here the right one is refused too while somebody must wait.
+    While a client must wait, even the right password is refused: a guesser learns nothing.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -68,8 +70,8 @@ class GuessLimit:
         return max(0.0, wait_s)
 
     def succeeded(self, name: str, address: str) -> None:
-        """Forget the wrong tries of one name from one address. Those of other addresses count
-        on."""
+        """Forget the tries for this name from this address. They still count for the name, for the
+        address and in total."""
         self._windows.pop(("pair", name, rate_limit_key(address)), None)
 
     def _window(self, key: Hashable, most: int) -> RateWindow:

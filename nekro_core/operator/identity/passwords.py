@@ -16,7 +16,7 @@ LONGEST = 256
 LEAST_DIFFERENT = 5
 """Minimum number of different characters in a password."""
 _BESIDE_NAME = 8
-"""Minimum number of characters of a password beside the person's name."""
+"""A password that contains the person's name must have at least this many other characters."""
 _AT_ONCE = 2
 """How many passwords are hashed at once. Each one takes 19 MiB and 30 ms of a core."""
 
@@ -26,8 +26,8 @@ _OF_NOBODY = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$"
     "Vq7nZ0JmZ2S1yq0o5rYwq3dQm0b1c2V4a5X6y7Z8A9A"
 )
-"""A hash that no password has. It is checked for unknown names, so that they take as long as known
-ones."""
+"""A hash that no password has. It is checked when the name is unknown, so that the answer takes as
+long as for a known name."""
 
 
 class PasswordHashing:

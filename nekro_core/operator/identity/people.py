@@ -66,13 +66,13 @@ class PeopleDirectory:
         return await self._people.one(person_id)
 
     async def owner(self) -> ConsolePerson:
-        """Get the first active owner. If there is none, the person who asks becomes the owner."""
+        """Get the first active owner. If there is none, add one who is named `FIRST_OWNER`."""
         for number in itertools.count(1):
             owner = await self._people.first_owner()
             if owner is not None:
                 return owner
-            # Two links may be opened at the same time, and somebody may have been invited by this
-            # name with the owner's token.
+            # The name may be taken: two links may be opened at the same time, and somebody may
+            # have used the owner's token to invite a person with this name.
             name = FIRST_OWNER if number == 1 else f"{FIRST_OWNER} {number}"
             with suppress(UniqueConflict):
                 return await self._people.add(
@@ -119,7 +119,7 @@ class PeopleDirectory:
 
     async def new_link(self, person: ConsolePerson) -> str:
         """Make a link with which a person chooses a new password. Returns its secret. Earlier links
-        of the person stop to work; the present password works until the link is used."""
+        of the person stop working; the present password works until the link is used."""
         secret = secrets.token_urlsafe(_SECRET_BYTES)
         await self._people.invite(person.person_id, _hash(secret), self._clock() + INVITATION_S)
         return secret
@@ -180,7 +180,7 @@ class PeopleDirectory:
     async def set_password(
         self, person: ConsolePerson, password: str, *, session_id: int = 0
     ) -> None:
-        """Give a person a new password, and end all their sessions but ``session_id``. Raises
+        """Give a person a new password, and end all their sessions except ``session_id``. Raises
         `WeakPassword`."""
         check_password(password, name=person.name)
         hashed = await self.hashing.hash(password)

@@ -17,14 +17,15 @@ from nekro_core.store.console_people import ConsolePeopleRepository, ConsolePers
 STEP_S = 30
 """Seconds for which an authenticator shows one code."""
 STEPS_AROUND = 1
-"""A code of this many steps before or after the present one is accepted too, because clocks
-differ."""
+"""The codes of this many steps of `STEP_S` before and after the present one are accepted too,
+because clocks differ."""
 RECOVERY_CODES = 10
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _CODE_LETTERS = 16
-"""Letters of a recovery code: 79 random bits, which cannot be guessed, also from a stolen hash."""
+"""Letters of a recovery code. They have 79 random bits, too many to guess even with a stolen
+hash."""
 _LONGEST_CODE = 64
-"""Characters of an offered code that are looked at."""
+"""The rest of a longer offered code is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class Enrolment:
 
     Attributes:
         secret: The secret, to be typed in.
-        uri: The same as ``otpauth://`` address.
+        uri: The secret as an ``otpauth://`` address.
         svg: The address as a QR code, a whole SVG element.
     """
 
@@ -71,7 +72,7 @@ class SecondFactor:
     async def confirm(self, person: ConsolePerson, code: str) -> tuple[str, ...]:
         """Put the new secret in force, and return the recovery codes, which are shown once.
 
-        Raises `WrongCode` if the code is not one of the secret that `begin` made.
+        Raises `WrongCode` if the code was not made with the secret of `begin`.
         """
         current = await self._people.one(person.person_id)
         step = self._step_of(current.totp_pending, code) if current else 0

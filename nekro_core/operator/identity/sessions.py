@@ -10,7 +10,7 @@ from nekro_core.store.console_logins import ConsoleSessionRepository
 
 _SECRET_BYTES = 32
 _LONGEST = 256
-"""Characters of an offered session. A longer one is no session of ours."""
+"""Maximum length of the value of a session cookie. A longer one cannot be from this bot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class SessionDirectory:
         return await self._sessions.end(session_id)
 
     async def end_all(self, person: ConsolePerson, *, but: int = 0) -> int:
-        """End all sessions of a person but one. Returns how many were ended."""
+        """End all sessions of a person except ``but``. Returns how many were ended."""
         return await self._sessions.end_all(person.person_id, but=but)
 
     def _hash(self, secret: str) -> str:

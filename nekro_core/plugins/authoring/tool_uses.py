@@ -11,7 +11,7 @@ from nekro_core.tools.tool import Tool
 _MOST_CHARS = 2000
 """Longest stored text of an error, in characters."""
 _MOST_TOOLS = 5000
-"""Tools that are counted. A plugin may make new ones all the time."""
+"""Maximum number of tools that are counted. A plugin may make new ones all the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.system.errors import NekroError
 
 _REMEMBERED = 64
-"""Revisions whose values are remembered, to say what somebody else has changed."""
+"""Number of revisions whose values are remembered, to say what somebody else has changed."""
 
 
 class NoConfiguration(NekroError, LookupError):
@@ -59,7 +59,7 @@ class ConfigurationForm:
         plugin: The plugin's key.
         fields: The fields.
         values: The present values by name. A secret that is set is ``{"$secret": "place"}``.
-        revision: Identifies the content of the file. Pass it on with the new values.
+        revision: Identifies the content of the file. `PluginConfigurations.write` takes it.
         problem: Why the file cannot be used; ``values`` are then the defaults.
     """
 

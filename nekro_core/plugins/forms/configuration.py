@@ -9,8 +9,9 @@ from nekro_core.system.errors import NekroError
 
 
 class FormRefused(NekroError, ValueError):
-    """The values of a form cannot be used, and nothing was changed. ``problems`` says by the place
-    of the field what is expected. The text is the one that the same values in the file give."""
+    """The values of a form cannot be used, and nothing was changed. ``problems`` says for the place
+    of each field what is expected. The text is the error that the file would give with these
+    values."""
 
     def __init__(self, text: str, problems: Mapping[str, str] | None = None) -> None:
         super().__init__(text)

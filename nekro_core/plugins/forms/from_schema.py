@@ -1,7 +1,7 @@
 """Makes the fields of a form from a JSON schema.
 
-Besides JSON Schema's own words, it knows those that authors add to the fields of their models: of
-`nekro_core.plugins.authoring.config.ExtraField`, and of MaiBot's configuration pages.
+Besides JSON Schema's own keywords, it knows those that authors add to the fields of their models:
+those of `nekro_core.plugins.authoring.config.ExtraField` and of MaiBot's configuration pages.
 """
 
 import re
@@ -11,7 +11,8 @@ from typing import Any
 from nekro_core.plugins.forms.fields import FieldKind, FormField
 
 _DEEPEST = 8
-"""Tables within tables. Deeper ones, and models that contain themselves, are entered as JSON."""
+"""Maximum depth of tables within tables. Deeper ones, and models that contain themselves, are
+entered as JSON."""
 _LONG_CHARS = 100
 """A default text that is longer, or has several lines, gets a field with several lines."""
 _SECRET_NAME = re.compile(
@@ -146,8 +147,8 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Any, ...]:
 def _without_null(
     schema: Mapping[str, Any], definitions: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], bool]:
-    """The schema of the value if it is not null, and whether it may be null. Of several other
-    types, the value is entered as JSON."""
+    """The schema of the value if it is not null, and whether it may be null. A value that may have
+    several other types is entered as JSON."""
     schema = _resolved(schema, definitions)
     kinds = schema.get("type")
     if isinstance(kinds, list):
@@ -165,7 +166,7 @@ def _without_null(
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with what it refers to. Words beside the reference win."""
+    """The schema with what its ``$ref`` refers to. Keywords beside the ``$ref`` take precedence."""
     found: Mapping[str, Any] = schema
     seen: set[str] = set()
     while isinstance(name := found.get("$ref"), str) and name not in seen:

@@ -1,8 +1,8 @@
 """Hides the secrets of a form, and puts them back into what a form sends.
 
-A secret that is set is shown as ``{"$secret": "sources.0.api_key"}``. Who sends this back in a
-secret field keeps the secret, also if the item of the list has moved. So a secret is never shown,
-and need not be typed again.
+A secret that is set is shown as ``{"$secret": "sources.0.api_key"}``. If a form sends this back in
+a secret field, the secret is kept, even if the item of the list has moved. So a secret is never
+shown, and need not be typed again.
 """
 
 from collections.abc import Iterator, Mapping

@@ -12,12 +12,12 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
 _WIDTH = 4096
-"""Longer lines are folded. Texts of plugins are seldom longer."""
+"""Maximum length of a line that is not folded. Texts of plugins are seldom longer."""
 
 
 def changed_yaml(text: str, values: Mapping[str, Any]) -> str:
-    """Change a YAML text, so that it has these values instead of its own. Names that ``values`` has
-    not stay. A text that cannot be changed is replaced by a new one without comments."""
+    """Change a YAML text, so that it has these values instead of its own. Other names of the text
+    stay. If the text cannot be changed, return a new one without comments and other names."""
     plain = yaml.safe_dump({**values}, allow_unicode=True, sort_keys=False, width=100)
     if not text.strip():
         return plain

@@ -20,7 +20,8 @@ from nekro_core.system.thread_cancellation import stop_if_cancelled
 _LOOK_S = 0.1
 """Seconds between two checks whether the caller was cancelled."""
 _MARGIN_S = 60.0
-"""Seconds of a check beside the import and the init method of the plugin."""
+"""Seconds that a check may take in addition to the time limits of the plugin's import and init
+method."""
 
 NOT_CONFINED = (
     "note: this kernel cannot confine a process (no Landlock), so that Python alone refused what "

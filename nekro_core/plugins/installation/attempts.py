@@ -1,8 +1,8 @@
 """Records what a plugin tries while it is checked: programs that it starts, and files that it
 writes outside of the throw-away folder of the check.
 
-Python reports such calls to audit hooks (PEP 578) before they are carried out. Code that is no
-Python, and what a started program does, is not reported.
+Python reports such calls to audit hooks (PEP 578) before they are carried out. What native code and
+started programs do is not reported.
 """
 
 import os
@@ -19,7 +19,7 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 _MOST = 50
-"""Attempts that are kept."""
+"""Maximum number of attempts that are kept."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Mapping[str, int] = MappingProxyType(
     {
@@ -73,7 +73,7 @@ class AttemptLog:
         describe = _EVENTS.get(event)
         if describe is None or getattr(self._inside, "hearing", False):
             return
-        self._inside.hearing = True  # What is done here is no attempt.
+        self._inside.hearing = True  # Calls that this method makes itself are not recorded.
         try:
             attempt = self._attempt(event, arguments, describe)
         finally:

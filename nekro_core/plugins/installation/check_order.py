@@ -27,7 +27,7 @@ class CheckOrder(msgspec.Struct, frozen=True):
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a check. ``status`` is 0, or 1 if the plugin or one of its tools cannot be used;
+    """The outcome of a check. ``status`` is 0, or 1 if the plugin or a tool of it cannot be used;
     ``loaded`` is whether the plugin was loaded, ``problems`` says why not. ``report`` is the whole
     text for the author. ``confined`` is whether the kernel refused the attempts."""
 

@@ -99,7 +99,7 @@ class CheckProcess:
             return self._failed(f"the process that checked it ended with status {status}")
 
     def said(self) -> str:
-        """The last that the plugin and the bot of the check have printed and logged."""
+        """The end of what the plugin and the bot of the check have printed and logged."""
         with (self.folder / _OUTPUT).open("rb") as file:
             file.seek(max(0, (self.folder / _OUTPUT).stat().st_size - _MOST_SAID))
             return file.read().decode(errors="replace")

@@ -160,7 +160,7 @@ class _Reader:
         self.commands: list[str] = []
         self.spoken: list[str] = []
         self._texts: dict[str, str] = {}
-        """The texts that names in the file stand for."""
+        """The texts that are assigned to names in the file."""
         self.abilities: dict[str, str] = {}
 
     def able(self, text: str, where: str) -> None:

@@ -92,8 +92,8 @@ class Installer:
             return replace(found, check=run(fetched))
 
     def propose_update(self, name: str, *, check: bool = False) -> PluginProposal:
-        """Do the same for a new version of an installed plugin, from where it came from. Raises
-        `InstallRefused` for an unknown plugin."""
+        """Like `propose`, for a new version of an installed plugin from its source. Raises
+        `InstallRefused` for an unknown plugin too."""
         _, record = self._find(name)
         return self.propose(record.source, check=check)
 
@@ -288,8 +288,8 @@ class Installer:
         )
 
     def _exchange(self, new: NewFiles, needs: list[str], *, force: bool) -> None:
-        """Put new files in place. If they cannot be loaded, the packages are again those of
-        ``needs``, the requirements before."""
+        """Put new files in place. If they cannot be loaded, restore the packages of ``needs``, the
+        earlier requirements."""
         restore = partial(self._restore_packages, new.item, needs)
         self._files.replace(new, force=force, restore=restore)
 

@@ -2,8 +2,8 @@
 reloads and removes, without a restart and without touching other plugins.
 
 The work on files, git and pip is done by `Installer` in a worker thread. Meanwhile the plugin that
-is changed still runs. It is ended only while its files are replaced, and then loaded again. A turn
-that got its tools before that goes on with the old plugin's code, or its call fails and says so.
+is changed still runs. It is ended only while its files are replaced, and then loaded again. If a
+turn got its tools before, it calls the old plugin's code, or the call fails and says so.
 """
 
 from collections.abc import Callable
@@ -67,9 +67,9 @@ class ManagedPlugin:
         builtin: Whether it came with the bot. It can be switched, but not updated or removed.
         source: Where it was installed from, without a password; empty if it was put into the folder
             by hand.
-        installed: When, in seconds since 1970; 0 if not known.
+        installed: When it was installed, in seconds since 1970; 0 if not known.
         commit: Git's id of the installed commit; empty for other sources.
-        changed: The files that somebody changed since, one line each. Empty in a list.
+        changed: The files that somebody changed since then, one line each. Empty in a list.
         versions: The old versions that can be restored, the newest first.
     """
 
@@ -86,7 +86,7 @@ class ManagedPlugin:
 class PluginChange:
     """What a change of a plugin's files has done. ``info`` is None if the plugin was removed.
     ``before`` is its former version; empty if there was none. ``changed`` is whether anything was
-    changed: an update of a plugin that is as it is there changes nothing."""
+    changed: an update changes nothing if the source has the same files."""
 
     item: str
     info: PluginInfo | None
@@ -178,7 +178,7 @@ class PluginManager:
     async def look_at_update(
         self, plugin: str, *, check: bool = True, progress: Progress = _no_progress
     ) -> PluginProposal:
-        """Do the same for a new version of an installed plugin, from where it came from. Raises
+        """Like `look`, for a new version of an installed plugin from its source. Raises
         `InstallRefused` and `UnknownPlugin` too."""
         item = self.info(plugin).item
 

@@ -20,7 +20,7 @@ def is_code(name: str) -> bool:
 
 
 def changes_of_others(lines: list[str]) -> list[str]:
-    """Those of the lines of `InstallRecords.changed_since` that the plugin has not written
+    """The lines of `InstallRecords.changed_since` about files that the plugin did not write
     itself."""
     return [line for line in lines if not _is_own(line)]
 

@@ -85,8 +85,9 @@ def get_packages(
     """Install what a plugin needs, and yield a line for each package that is new. ``gone`` is as in
     `PackageFolder.ensure`. Blocks.
 
-    A plugin may go on without a package that it does not name. So one that cannot be had is told,
-    and the others are installed. Raises `PackagesRefused` for those that the plugin names.
+    A plugin may work without a package that it does not name. If such a package cannot be
+    installed, a line says so and the others are installed. Raises `PackagesRefused` if a package
+    that the plugin names cannot be installed.
     """
     if not needs.every and item not in shelf.needs:
         return

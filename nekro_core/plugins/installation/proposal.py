@@ -33,9 +33,9 @@ class PluginProposal:
         item: The name that it would have: ``local/NAME``.
         source: The source as text for people, without a password.
         commit: Git's id of the commit; empty for other sources.
-        digest: The SHA-256 of all its files. Pass it on to the installation, which refuses other
-            files than those that were shown.
-        looked: What its source says about it: key, version, tools, commands, and what its code may
+        digest: The SHA-256 of all its files. `Installer.install` takes it, and refuses other files
+            than those that were shown.
+        looked: What its code says about it: key, version, tools, commands, and what the code may
             do, each with a place in the code.
         packages: The packages that it needs.
         notes: Lines about packages that stay in another version than it asks for.
@@ -45,7 +45,7 @@ class PluginProposal:
         changes: For an update, one line for each file that is different.
         new_abilities: For an update, what the installed version cannot do.
         lost: For an update, the files that were changed here and that it would overwrite.
-        check: What came of loading it in a confined process; None if it was not tried.
+        check: The outcome of loading it in a confined process; None if that was not tried.
     """
 
     item: str

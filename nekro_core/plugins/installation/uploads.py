@@ -13,9 +13,10 @@ from nekro_core.system.atomic_files import write_whole
 FOLDER = "plugin_uploads"
 """The folder of uploads in the data folder."""
 MOST_BYTES = 45_000_000
-"""Largest upload. In base64, it fits into one request to the HTTP API."""
+"""Largest upload. The page of plugins takes it whole; over the HTTP API, the limit of its requests
+is lower."""
 _KEPT = 10
-"""Uploads that are kept. An installed plugin does not need its upload any more."""
+"""Maximum number of uploads that are kept. An installed plugin no longer needs its upload."""
 _UNFIT = re.compile(r"[^\w.-]+")
 
 

@@ -18,7 +18,7 @@ from nekro_core.system.atomic_files import write_whole
 FOLDER = "plugin_versions"
 """The name of the folder below the data folder."""
 KEPT = 3
-"""Old versions that are kept of each plugin. A plugin may have 200 MB."""
+"""Maximum number of old versions of each plugin that are kept. A plugin may have 200 MB."""
 _RECORD = "record.json"
 _FILES = "files"
 

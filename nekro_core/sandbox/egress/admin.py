@@ -35,7 +35,7 @@ class EgressTable:
         owner: For the box of a chat, the chat key. Empty for the rules of all other boxes.
         box: The box; empty for all boxes of the owner.
         allow: What may be reached at public addresses.
-        private: What may also have an address that is not public.
+        private: What may be reached also if its address is not a public one.
     """
 
     owner: str
@@ -119,7 +119,7 @@ class EgressAdmin:
         await self._change(table.owner, table.box, table, revision)
 
     async def remove(self, owner: str, box: str = "", *, revision: str | None = None) -> None:
-        """Remove the rules of an owner with those of its boxes, or of one box. Then less specific
+        """Remove the rules of an owner and of all its boxes, or of one box. Then less specific
         rules apply. Raises as `put`; `InvalidEgressRules` if there are none."""
         await self._change(owner, box, None, revision)
 

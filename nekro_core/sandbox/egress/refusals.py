@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 _MOST_OWNERS = 1000
 _MOST_DESTINATIONS = 50
-"""Of one owner. A loop in a box may invent names; then the oldest ones are dropped."""
+"""Maximum number of destinations of one owner. A loop in a box may invent names; then the oldest
+ones are dropped."""
 _MAX_TEXT = 300
 
 

@@ -78,7 +78,7 @@ class LogRing:
         self, wanted: LogFilter | None = None, *, queue: int = QUEUE
     ) -> AsyncIterator[AsyncIterator[LogLine | MissedLines]]:
         """Follow the new lines that match. The iterator never ends. If the reader lags behind by
-        more than ``queue`` lines, the next lines are left out, and a `MissedLines` stands in their
+        more than ``queue`` lines, the next lines are left out, and a `MissedLines` takes their
         place."""
         follower = _Follower(wanted or LogFilter(), queue, asyncio.get_running_loop())
         with self._lock:

@@ -2,7 +2,7 @@
 
 A secret is written ``${NAME}`` in ``mcp.json``, for example ``"Authorization": "Bearer ${TOKEN}"``.
 Its value is in ``secrets/mcp.json``, which only the file's owner can read, and belongs to one
-server. Other variables come from the environment, as before.
+server. The values of other variables come from the environment.
 """
 
 import hashlib

@@ -178,7 +178,7 @@ class TestRoles:
             assert (await by_post(chat, browser)).status_code == 200
             assert (await by_invitation(chat, browser)).status_code == 403
 
-    async def test_a_downgraded_person_acts_no_more(self, chat: Web) -> None:
+    async def test_a_person_with_a_smaller_role_may_no_longer_act(self, chat: Web) -> None:
         async with logged_in(chat, "otto", AccessRole.OPERATOR) as browser:
             assert (await by_stop(chat, browser)).status_code == 200
             people = chat.site.identity.people
@@ -186,7 +186,7 @@ class TestRoles:
             assert (await by_stop(chat, browser)).status_code == 403
             assert await is_in(browser)
 
-    async def test_one_active_owner_remains(self, chat: Web) -> None:
+    async def test_two_owners_who_give_up_the_role_at_once_leave_one_owner(self, chat: Web) -> None:
         people = chat.site.identity.people
         second = await add_person(chat, "ona", AccessRole.OWNER)
         outcomes: list[str] = []
@@ -247,7 +247,7 @@ class TestTokens:
             answer = await script.request(method, path, json=body if method == "POST" else None)
         assert answer.status_code == status, answer.text
 
-    async def test_a_token_is_never_above_its_person(self, chat: Web) -> None:
+    async def test_a_token_may_never_do_more_than_its_person(self, chat: Web) -> None:
         person = await add_person(chat, "otto", AccessRole.OPERATOR)
         secret, _ = await chat.site.identity.tokens.make(person, name="ci", scopes=["*"])
         async with chat.stranger(Authorization=f"Bearer {secret}") as script:

@@ -127,7 +127,7 @@ async def test_a_session_survives_a_restart_and_ends_with_a_new_access_token(
         assert await whoami(browser) == ""
 
 
-async def test_wrong_passwords_make_one_name_wait_and_not_others(chat: Web) -> None:
+async def test_after_wrong_passwords_only_the_tried_name_must_wait(chat: Web) -> None:
     await add_person(chat, "lin")
     await add_person(chat, "mika")
     async with chat.stranger() as browser:

@@ -100,7 +100,7 @@ def states(manager: AccountManager[Phone]) -> dict[str, str]:
     return {each.key: each.state.value for each in manager.listed()}
 
 
-async def test_what_cannot_be_stored_is_not_done(tmp_path: Path) -> None:
+async def test_a_change_that_cannot_be_stored_is_not_made(tmp_path: Path) -> None:
     store, exchange = FullDisk(tmp_path), Exchange()
     async with opened(store, exchange, "1") as manager:
         await manager.add({"number": "2"})
@@ -171,7 +171,7 @@ async def test_an_account_that_breaks_does_not_end_the_others(tmp_path: Path) ->
         assert "nobody connects this number" in manager.listed()[0].last_error
 
 
-async def test_stored_settings_that_no_longer_fit_are_kept_and_said(tmp_path: Path) -> None:
+async def test_stored_settings_that_no_longer_fit_are_kept_and_reported(tmp_path: Path) -> None:
     file = tmp_path / "platforms" / "phone.json"
     file.parent.mkdir()
     stored = {"2": {"number": "2", "colour": "red"}, "1": {"number": "1"}}
@@ -214,7 +214,7 @@ async def test_a_platform_that_needs_a_restart_says_so(tmp_path: Path) -> None:
         assert [*exchange.connected] == ["1"]
 
 
-async def test_a_connection_test_is_bounded(tmp_path: Path) -> None:
+async def test_a_connection_test_has_a_time_limit(tmp_path: Path) -> None:
     store = AccountSettingsFiles(tmp_path)
     manager = AccountManager(Phone, Exchange(), store, adapter="phone", test_s=0.05)
     outcome = await manager.test({"number": "2"})

@@ -121,7 +121,7 @@ async def test_the_picture_is_a_readable_png_and_never_says_its_number_in_words(
     assert image["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
 
 
-async def test_a_name_that_nobody_has_is_told_apart() -> None:
+async def test_a_host_name_that_does_not_exist_fails_the_first_step() -> None:
     report = await probe_endpoint(
         LLMSettings(base_url="https://api.nowhere.invalid/v1", model="clever", api_key=KEY)
     )
@@ -142,7 +142,7 @@ async def unused_port() -> int:
         return port
 
 
-async def test_a_port_on_which_nothing_listens_is_told_apart(unused_port: int) -> None:
+async def test_a_port_on_which_nothing_listens_gets_a_separate_reason(unused_port: int) -> None:
     report = await probe_endpoint(
         LLMSettings(base_url=f"http://127.0.0.1:{unused_port}/v1", model="m")
     )
@@ -151,7 +151,7 @@ async def test_a_port_on_which_nothing_listens_is_told_apart(unused_port: int) -
     assert "no program listens" in report.result(ProbeStep.CONNECTION).text
 
 
-async def test_a_server_without_tls_behind_an_https_address_is_told_apart() -> None:
+async def test_a_server_without_tls_behind_an_https_address_gets_a_separate_reason() -> None:
     async def serve(stream) -> None:
         async with stream:
             await stream.receive()
@@ -167,7 +167,7 @@ async def test_a_server_without_tls_behind_an_https_address_is_told_apart() -> N
     assert "http://" in result.advice
 
 
-async def test_a_certificate_that_nobody_trusts_is_told_apart(tmp_path: Path) -> None:
+async def test_a_certificate_that_nobody_trusts_gets_a_separate_reason(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -192,7 +192,7 @@ async def test_a_certificate_that_nobody_trusts_is_told_apart(tmp_path: Path) ->
     assert "SSL_CERT_FILE" in result.advice
 
 
-async def test_a_program_that_speaks_no_http_is_told_apart() -> None:
+async def test_a_program_that_speaks_no_http_gets_a_separate_reason() -> None:
     async def serve(stream) -> None:
         async with stream:
             await stream.send(b"220 mail.example ESMTP\r\n")
@@ -273,7 +273,7 @@ async def test_a_program_that_speaks_no_http_is_told_apart() -> None:
         ),
     ],
 )
-async def test_each_failure_is_told_at_its_step_with_advice(script, step, reason, says) -> None:
+async def test_each_failure_is_reported_at_its_step_with_advice(script, step, reason, says) -> None:
     report = await probe_of(script)
     result = report.result(step)
     assert (result.verdict, result.reason) == (FAILED, reason), words(report)
@@ -332,13 +332,15 @@ async def test_the_picture_is_compared_with_the_setting(picture, set_to, verdict
         (Answer(status=400, error={"message": "tools are not supported"}), "not supported", False),
     ],
 )
-async def test_a_call_of_a_function_must_come_back_whole(function, says, calls) -> None:
+async def test_a_call_of_a_function_must_have_the_right_name_and_argument(
+    function, says, calls
+) -> None:
     report = await probe_of(provider(function=function))
     assert report.functions is calls
     assert says in report.result(ProbeStep.FUNCTIONS).text
 
 
-async def test_a_context_that_is_smaller_than_the_setting_is_told() -> None:
+async def test_a_context_that_is_smaller_than_the_setting_is_reported() -> None:
     report = await probe_of(
         provider(models=listing({"id": "clever", "max_model_len": 8192})), context_tokens=32_768
     )

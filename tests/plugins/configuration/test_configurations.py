@@ -227,7 +227,7 @@ async def test_an_unknown_field_is_refused(registry: PluginRegistry) -> None:
         await configurations.write("ann.cup", {"NOTHING": 1}, expected=form.revision)
 
 
-async def test_the_second_of_two_forms_is_told_what_changed(
+async def test_the_second_of_two_forms_is_refused_with_what_changed(
     registry: PluginRegistry, world: World
 ) -> None:
     configurations = PluginConfigurations(registry)
@@ -246,7 +246,9 @@ async def test_the_second_of_two_forms_is_told_what_changed(
         await configurations.write("ann.cup", {"COUNT": 8}, expected="")
 
 
-async def test_a_field_that_needs_it_reloads_the_plugin(registry: PluginRegistry) -> None:
+async def test_a_change_of_a_field_that_needs_a_reload_reloads_the_plugin(
+    registry: PluginRegistry,
+) -> None:
     configurations = PluginConfigurations(registry)
     form = await configurations.form("ann.cup")
     before, other = registry.loaded("ann.cup"), registry.loaded("ann.bare")
@@ -257,7 +259,7 @@ async def test_a_field_that_needs_it_reloads_the_plugin(registry: PluginRegistry
     assert registry.loaded("ann.bare") is other
 
 
-async def test_a_broken_file_is_told_and_can_be_corrected_in_the_form(
+async def test_a_broken_file_is_reported_and_can_be_corrected_in_the_form(
     registry: PluginRegistry, world: World
 ) -> None:
     file_of(world).write_text("COUNT: [\n")

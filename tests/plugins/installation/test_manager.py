@@ -77,7 +77,9 @@ async def said(registry: PluginRegistry, tool: str = "shake") -> object:
     return await call_tool(found, ctx, ("it",)) if found else None
 
 
-async def test_a_plugin_comes_to_a_running_bot_and_leaves_it_again(world: World, cup: Path) -> None:
+async def test_a_plugin_is_installed_and_removed_while_the_bot_runs(
+    world: World, cup: Path
+) -> None:
     write(cup, "shake", more="import httpx\n")
     world.write("other.py", plugin_source("other", "stay"))
     async with managed(world) as (registry, manager):
@@ -323,7 +325,7 @@ async def test_looking_at_a_plugin_loads_it_in_a_confined_process(
         assert registry.plugins() == ()
 
 
-async def test_a_plugin_comes_from_git_and_is_updated_from_there(world: World, cup: Path) -> None:
+async def test_a_plugin_is_installed_and_updated_from_git(world: World, cup: Path) -> None:
     git = partial(
         subprocess.run, cwd=cup, check=True, capture_output=True, env={"HOME": str(cup.parent)}
     )
@@ -344,7 +346,7 @@ async def test_a_plugin_comes_from_git_and_is_updated_from_there(world: World, c
 
 
 @pytest.mark.long
-async def test_packages_come_with_a_plugin_and_go_with_it(
+async def test_packages_are_installed_and_removed_with_their_plugin(
     world: World, cup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only_these(tmp_path / "wheels", monkeypatch)

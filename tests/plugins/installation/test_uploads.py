@@ -28,7 +28,7 @@ def packed(text: str = "") -> bytes:
         ("-rf.zip", "rf.zip"),
     ],
 )
-def test_an_upload_is_a_source_that_bears_the_files_name(
+def test_an_upload_becomes_a_source_with_the_name_of_the_file(
     tmp_path: Path, name: str, stored: str
 ) -> None:
     place = PluginUploads(tmp_path / "uploads").keep(name, packed())
