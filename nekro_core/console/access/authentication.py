@@ -27,11 +27,14 @@ class Visit:
 
     Attributes:
         actor: The person, at the time of the request.
+        person_id: The person's number, which stays when they change their name; 0 for the owner's
+            token, which is nobody's.
         session_id: The number of the browser's session; 0 for a program with a token.
         look_again: Finds out who it is now.
     """
 
     actor: Actor
+    person_id: int
     session_id: int = 0
     look_again: Callable[[], Awaitable["Visit | None"]] = field(repr=False)
 
@@ -73,7 +76,7 @@ class Authenticator:
             actor = Actor(
                 name=name, role=AccessRole.OWNER, origin=RequestOrigin.API, address=address
             )
-            return Visit(actor=actor, look_again=again)
+            return Visit(actor=actor, person_id=0, look_again=again)
         used = await self.identity.tokens.find(offered)
         if used is None:
             return None
@@ -84,7 +87,7 @@ class Authenticator:
             address=address,
             scopes=used.token.scopes,
         )
-        return Visit(actor=actor, look_again=again)
+        return Visit(actor=actor, person_id=used.person.person_id, look_again=again)
 
     async def by_session(self, offered: str, address: str) -> Visit | None:
         """Find out whose session a cookie is. Raises `StoreUnavailable`."""
@@ -101,7 +104,12 @@ class Authenticator:
             origin=RequestOrigin.PAGE,
             address=address,
         )
-        return Visit(actor=actor, session_id=found.session.session_id, look_again=again)
+        return Visit(
+            actor=actor,
+            person_id=found.person.person_id,
+            session_id=found.session.session_id,
+            look_again=again,
+        )
 
     def new_link(self, person_id: int = 0) -> str:
         """Make the token of a login link. It can be used once, and becomes invalid when the bot

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from nekro_core.console.access import live_visits
-from nekro_core.console.access.authentication import HALF_LOGIN_S, Authenticator
+from nekro_core.console.access.authentication import HALF_LOGIN_S, Authenticator, Visit
 from nekro_core.operator.identity import LastOwner
 from nekro_core.operator.identity.passwords import LONGEST
 from nekro_core.operator.identity.second_factor import STEP_S
@@ -165,6 +165,25 @@ ACTS: list[Way] = [
 
 
 class TestRoles:
+    async def test_a_link_logs_in_who_asked_for_it_also_after_a_change_of_name(
+        self, chat: Web, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The guard has found the person, and then another request of theirs changes the name."""
+        found = Authenticator.by_session
+
+        async def and_renamed(self: Authenticator, offered: str, address: str) -> Visit | None:
+            visit = await found(self, offered, address)
+            if visit is not None and visit.actor.name == "vera":
+                await self.identity.people.rename(await self.identity.people.one("vera"), "eve")
+            return visit
+
+        async with logged_in(chat, "vera") as browser, chat.stranger() as other:
+            monkeypatch.setattr(Authenticator, "by_session", and_renamed)
+            link = (await browser.post("/api/v1/links")).json()["url"]
+            assert (await other.get(link)).status_code == 200
+            myself = (await other.get("/api/v1/operator/people/myself")).json()["result"]
+        assert (myself["name"], myself["role"]) == ("eve", "viewer")
+
     @pytest.mark.parametrize("way", ACTS)
     async def test_a_viewer_cannot_act(self, chat: Web, way: Way) -> None:
         async with logged_in(chat, "vera") as browser:
