@@ -149,7 +149,7 @@ class LoginPages:
                 403, "scope", "an API token makes no links: a link would do more than the token may"
             )
         # Not by name: a person who changes their name meanwhile would not be found by it.
-        token = self._authenticator.new_link(visit.person_id)
+        token = self._authenticator.new_link(visit)
         return {"url": f"{request.base_url}?token={token}"}
 
     def _wrong_token(self, request: Request, problem: str) -> Response:

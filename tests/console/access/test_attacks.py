@@ -67,6 +67,17 @@ class TestSessions:
                 assert done.status_code == 200, done.text
                 assert not await is_in(thief)
 
+    async def test_a_link_ends_with_the_session_that_made_it(self, chat: Web) -> None:
+        """A thief of a session makes links, so that they get in again later."""
+        async with logged_in(chat, "lin") as browser, chat.stranger() as thief:
+            links = [(await browser.post("/api/v1/links")).json()["url"] for _ in range(2)]
+            assert (await thief.get(links[0])).status_code == 200
+            assert await is_in(thief)
+            done = await browser.post("/api/v1/operator/people/end_sessions", json={})
+            assert done.status_code == 200, done.text
+            assert (await thief.get(links[1])).status_code == 401
+            assert not await is_in(thief)
+
     @pytest.mark.parametrize("how", ["new password", "disabled", "reset link", "31 days"])
     async def test_a_session_ends_with(self, chat: Web, how: str) -> None:
         people = chat.site.identity.people
