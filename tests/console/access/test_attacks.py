@@ -458,6 +458,19 @@ class TestInput:
                 assert (await browser.post(path, data={}, headers=evil)).status_code == 403
             assert await is_in(browser)
 
+    @pytest.mark.parametrize("path", ["/login%0A", "/login/code%0a", "/join%0A", "/logout%0A"])
+    async def test_a_newline_after_the_path_goes_around_no_check(
+        self, chat: Web, path: str
+    ) -> None:
+        evil = {"Origin": "https://evil.example"}
+        async with logged_in(chat, "lin") as browser:
+            answer = await browser.post(path, data={"name": "lin", "password": PASSWORD})
+            assert answer.status_code == 404
+            assert (await browser.post(path, data={}, headers=evil)).status_code == 404
+            answer = await browser.get(path)
+            assert answer.headers["x-frame-options"] == "DENY"
+            assert await is_in(browser)
+
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
