@@ -9,8 +9,8 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.rate_window import RateWindow
 
 MAX_ENTRIES = 120
-"""Maximum number of entries of denied actions from one address within `ENTRIES_S`, and of actions of
-viewers. A viewer's actions concern the own account; nobody needs more."""
+"""Maximum number of entries of denied actions from one address within `ENTRIES_S`, and of actions
+of viewers. A viewer's actions concern the own account; nobody needs more."""
 ENTRIES_S = 60.0
 _MOST_ADDRESSES = 1024
 
