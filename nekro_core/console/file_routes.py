@@ -1,8 +1,9 @@
 """Serves the media of chats and the files of boxes to the console's pages."""
 
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from starlette.responses import JSONResponse, Response
 
 from nekro_core.chat import ChatKey, Media
@@ -14,6 +15,8 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
 
 _FILES = "/console/files"
+_LARGEST = 2**63 - 1
+"""The largest number that a database takes for an id."""
 
 
 def medium_address(seq: int, number: int) -> str:
@@ -32,7 +35,9 @@ def file_routes(operator: Operator, actor_of: ActorOf) -> APIRouter:
     router = APIRouter(prefix=_FILES)
 
     @router.get("/media/{seq}/{number}")
-    async def medium(request: Request, seq: int, number: int) -> Response:
+    async def medium(
+        request: Request, seq: Annotated[int, Path(le=_LARGEST)], number: int
+    ) -> Response:
         if not actor_of(request).in_scope("chats", acts=False):
             return _refused(403, "this needs the scope chats:read")
         try:

@@ -23,6 +23,8 @@ from nekro_core.system.errors import NekroError
 RECONNECT_S = 20.0
 """Maximum seconds that a browser may be disconnected and still keep its page, with everything that
 was typed. After a longer time it loads the page again."""
+_RELOAD_S = 1.0
+"""Seconds that a browser gets to load a page again, before the page is deleted."""
 THEME_COOKIE = "nekro_theme"
 LANGUAGE_COOKIE = "nekro_language"
 
@@ -148,6 +150,11 @@ async def _reload_when_changed(view: View, client: Client) -> None:
         except StoreUnavailable:
             continue
         client.run_javascript("location.reload()")
+        # A browser that does not obey may connect again, with another login, and must not find the
+        # page whose forms act for who opened it.
+        await anyio.sleep(_RELOAD_S)
+        if not client.is_deleted:
+            client.delete()
         return
 
 

@@ -231,10 +231,12 @@ class BoundAction(_Bound, Generic[P, Result]):
         try:
             self.check_role(actor)
         except NotAllowed as error:
-            await audit.failed(await audit.begin(actor, self.full_name, {}), "denied", str(error))
+            await audit.denied(actor, self.full_name, str(error))
             raise
         given = {name: value for name, value in parameters.items() if name != "progress"}
         valid = self.validate(given)
+        if wait_s := audit.limit.take(actor):
+            raise NotAllowed(f"too many actions from your address: wait {wait_s:.0f} s")
         entry_id = await audit.begin(actor, self.full_name, valid)
         extra = {"progress": progress} if self.declaration.long else {}
         try:

@@ -7,6 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic_core import to_jsonable_python
 
+from nekro_core.operator.entry_limit import EntryLimit
+from nekro_core.operator.masks import masked, masked_text
 from nekro_core.operator.roles import Actor
 from nekro_core.store import AuditRow
 
@@ -119,16 +121,19 @@ class AuditLog:
 
     def __init__(self, rows: AuditRows) -> None:
         self.rows = rows
+        self.limit = EntryLimit()
 
     async def begin(self, actor: Actor, action: str, parameters: Mapping[str, Any]) -> int:
-        """Store that an action begins, with its parameters. Returns the entry's number."""
+        """Store that an action begins, with its parameters. What looks like a secret in them
+        becomes stars. Returns the entry's number."""
+        given = masked(to_jsonable_python(parameters, fallback=str))
         return await self.rows.begin(
             actor=actor.name,
             role=actor.role.value,
             origin=actor.origin.value,
             address=actor.address,
             action=action,
-            parameters=as_json(parameters),
+            parameters=as_json(given),
         )
 
     async def done(self, entry_id: int, change: Change[Any]) -> None:
@@ -148,7 +153,14 @@ class AuditLog:
     async def failed(self, entry_id: int, outcome: str, error: str) -> None:
         """Store that the action failed (``failed``), was refused (``denied``) or was cancelled
         (``cancelled``)."""
-        await self.rows.finish(entry_id, outcome=outcome, error=error[:MAX_VALUE_CHARS])
+        text = masked_text(error)[:MAX_VALUE_CHARS]
+        await self.rows.finish(entry_id, outcome=outcome, error=text)
+
+    async def denied(self, actor: Actor, action: str, why: str) -> None:
+        """Store that an action was refused because of who asked. If an address causes too many such
+        entries, the rest of them is left out."""
+        if not self.limit.take(actor, denied=True):
+            await self.failed(await self.begin(actor, action, {}), "denied", why)
 
 
 def as_json(value: Any) -> str:

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, Done
@@ -26,6 +28,7 @@ class Audit(Area):
     def __init__(self, audit: AuditLog, perform: Perform) -> None:
         super().__init__(audit)
         self._perform = perform
+        self._undoing: set[int] = set()
 
     @query(role=AccessRole.OPERATOR)
     async def newest(
@@ -33,9 +36,9 @@ class Audit(Area):
         actor: Actor,  # noqa: ARG002
         *,
         before: int = 0,
-        person: str = "",
-        area: str = "",
-        subject: str = "",
+        person: Annotated[str, Field(max_length=200)] = "",
+        area: Annotated[str, Field(max_length=64)] = "",
+        subject: Annotated[str, Field(max_length=1000)] = "",
         limit: int = 50,
     ) -> list[AuditRow]:
         """List what operators did, newest first.
@@ -59,6 +62,15 @@ class Audit(Area):
         Args:
             entry_id: The number of the entry in the audit log.
         """
+        if entry_id in self._undoing:
+            raise OperatorError(f"entry {entry_id} is being taken back now")
+        self._undoing.add(entry_id)
+        try:
+            return await self._undo(actor, entry_id)
+        finally:
+            self._undoing.discard(entry_id)
+
+    async def _undo(self, actor: Actor, entry_id: int) -> Change[Any]:
         row = await self.audit_log.rows.one(entry_id)
         if row is None:
             raise NoSuchItem(f"there is no entry {entry_id} in the audit log")

@@ -175,11 +175,10 @@ class Backups(Area):
 
     async def _begin(self, actor: Actor, action: str, parameters: Mapping[str, str]) -> int:
         """Begin an entry of the audit log. Raises `NotAllowed` for everybody but owners."""
-        entry_id = await self.audit_log.begin(actor, action, parameters)
         if actor.role.allows(AccessRole.OWNER) and actor.in_scope(self.name, acts=True):
-            return entry_id
+            return await self.audit_log.begin(actor, action, parameters)
         text = f"{action} needs the role {AccessRole.OWNER}, and of a token the scope backups:act"
-        await self.audit_log.failed(entry_id, "denied", text)
+        await self.audit_log.denied(actor, action, text)
         raise NotAllowed(text)
 
     @action(role=AccessRole.OWNER)

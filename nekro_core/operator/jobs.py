@@ -12,12 +12,15 @@ from loguru import logger
 
 from nekro_core.operator.actions import Area, BoundAction, action, query
 from nekro_core.operator.audit import AuditLog, Change, Done
-from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.errors import NoSuchItem, OperatorError
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.errors import NekroError
 
 MAX_KEPT = 100
 """Number of ended jobs that stay in the list."""
+
+MAX_RUNNING = 32
+"""Maximum number of jobs that run at once. One person in a hurry has a few."""
 
 
 class JobState(StrEnum):
@@ -129,9 +132,14 @@ class Jobs(Area):
         Raises:
             NotAllowed: The actor may not call the action. This is not written to the audit log.
             InvalidParameters: A parameter is wrong.
+            OperatorError: Too many jobs run.
         """
         operation.check_role(actor)
         operation.validate(parameters)
+        if sum(job.state is JobState.RUNNING for job in self._jobs.values()) >= MAX_RUNNING:
+            raise OperatorError(
+                f"{MAX_RUNNING} long actions run already: wait for one, or cancel one"
+            )
         self._last += 1
         job = RunningJob(self._last, operation.full_name, actor, self._wall())
         self._jobs[job.job_id] = job

@@ -133,7 +133,8 @@ class Models(Area):
         Args:
             group: A saved model; its settings are used where ``fields`` has none.
             fields: The settings to test, by name. They need not be saved.
-            api_key: The key. Without it, the saved one is used if the address is the saved one.
+            api_key: The key. Without it, the saved one is used if the address and the proxy are
+                the saved ones.
         """
         settings = self._merged(group, fields or {}, api_key)
         if not settings.configured:
@@ -236,10 +237,16 @@ class Models(Area):
         if api_key is not None:
             values["api_key"] = api_key
         elif old is not None and old.api_key.get_secret_value():
-            if str(values.get("base_url", "")).strip().rstrip("/") != old.base_url:
-                # Otherwise the saved key would be sent to whatever address is written here.
+            proxy = str(values.get("proxy", ""))
+            moved = str(values.get("base_url", "")).strip().rstrip("/") != old.base_url
+            if moved or (proxy and proxy != old.proxy):
+                # Otherwise the saved key would be sent to whatever address is written here. A proxy
+                # reads the requests to an http address.
                 raise InvalidParameters(
-                    {"api_key": "the saved key belongs to another address: write the key again"}
+                    {
+                        "api_key": "the saved key belongs to another address or proxy: write the "
+                        "key again"
+                    }
                 )
             values["api_key"] = old.api_key
         try:

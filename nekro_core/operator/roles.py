@@ -20,7 +20,7 @@ class AccessRole(StrEnum):
     - settings that can name a path, a program, or another address for a stored secret:
       ``settings.set``, ``plugins.configure``, ``platforms.change_account``,
       ``platforms.test_account``. ``models.put`` and ``models.test`` need only `OPERATOR`, since
-      they send no stored key to another address.
+      they send no stored key to another address or proxy.
 
     It also needs `OWNER` if it shows a secret (``platforms.connection_hint``,
     ``backups.download``), or if its undo needs `OWNER` (``mcp.remove``). ``plugins.try_tool`` needs

@@ -204,3 +204,19 @@ async def test_the_names_of_people_are_only_on_the_owners_page(site: Site) -> No
         AccessRole.OPERATOR: False,
         AccessRole.OWNER: True,
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/turns?before={number}", 200),
+        ("/api/v1/turns/{number}", 404),
+        ("/ui/console/files/media/{number}/0", 422),
+        ("/ui/console/files/media/1/{number}", 404),
+    ],
+)
+async def test_a_number_without_bounds_is_no_error_of_the_server(
+    site: Site, path: str, status: int
+) -> None:
+    answer = await site.browsers[AccessRole.VIEWER].get(path.format(number=10**30))
+    assert answer.status_code == status

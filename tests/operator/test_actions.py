@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.operator.actions import NO_PROGRESS, Area, BoundAction, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.audit_area import Audit
+from nekro_core.operator.entry_limit import MAX_ENTRIES
 from nekro_core.operator.errors import (
     ChangedMeanwhile,
     InvalidParameters,
@@ -21,7 +22,7 @@ from nekro_core.operator.errors import (
     NotAllowed,
     OperatorError,
 )
-from nekro_core.operator.jobs import Jobs, JobState
+from nekro_core.operator.jobs import MAX_RUNNING, Jobs, JobState
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.store import AuditRow, Store
 from nekro_core.system.background_tasks import background_tasks
@@ -172,6 +173,47 @@ async def test_a_secret_is_not_in_the_audit_log(tmp_path: Path) -> None:
         )
 
 
+async def test_a_secret_in_the_wrong_place_is_not_in_the_audit_log(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        for place in (
+            {"fields": {"api_key": "hunter22", "max_tokens": "many"}},
+            {"entry": {"headers": {"Authorization": "Bearer hunter22"}, "env": {"K": "${TOK}"}}},
+            {"url": "https://otto:hunter22@host/x", "list": ["http://h/?a=1&key=hunter22"]},
+        ):
+            await home.log.failed(
+                await home.log.begin(OWNER, "lamps.dim", place), "failed", "s://u:hunter22@h"
+            )
+        entries = await home.entries()
+        assert "hunter22" not in repr(entries)
+        stored = "".join(each.parameters for each in entries)
+        for each in ("many", "${TOK}", "https://otto:***@host/x", "?a=1&key=***", "api_key"):
+            assert each in stored
+
+
+async def test_nobody_fills_the_audit_log_with_what_is_denied(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        for number in range(MAX_ENTRIES + 20):
+            renamed = replace(VIEWER, name=f"vera {number}", address="192.0.2.1")
+            with pytest.raises(NotAllowed):
+                await home.lamps.dim(renamed, chat_key=GROUP, to=20)
+        assert len(await home.store.audit.newest(limit=500)) == MAX_ENTRIES
+        with pytest.raises(NotAllowed):
+            await home.lamps.dim(replace(VIEWER, address="192.0.2.2"), chat_key=GROUP, to=20)
+        assert len(await home.store.audit.newest(limit=500)) == MAX_ENTRIES + 1
+
+
+async def test_a_viewer_acts_at_most_twice_a_second(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        audit = audit_of(home)
+        for _ in range(MAX_ENTRIES):
+            with pytest.raises(NoSuchItem):
+                await audit.undo(VIEWER, entry_id=99_999)
+        with pytest.raises(NotAllowed, match="too many actions"):
+            await audit.undo(VIEWER, entry_id=99_999)
+        with pytest.raises(NoSuchItem):
+            await audit.undo(OPERATOR, entry_id=99_999)
+
+
 async def test_a_token_acts_only_within_its_scopes(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         reader = Actor(
@@ -208,6 +250,28 @@ async def test_a_change_is_taken_back_once(tmp_path: Path) -> None:
             await audit.undo(OPERATOR, entry_id=999)
 
 
+async def test_a_change_is_taken_back_once_by_two_browsers(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        audit = audit_of(home)
+        done = await home.lamps.dim(OPERATOR, chat_key=GROUP, to=20)
+        outcomes: list[str] = []
+
+        async def undo() -> None:
+            try:
+                await audit.undo(OPERATOR, entry_id=done.entry_id)
+            except OperatorError:
+                outcomes.append("refused")
+            else:
+                outcomes.append("taken back")
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(undo)
+        assert sorted(outcomes) == ["refused"] * 3 + ["taken back"]
+        dimmed = [each for each in await home.entries() if each.action == "lamps.dim"]
+        assert len(dimmed) == 2
+
+
 async def test_a_change_is_taken_back_only_after_the_later_ones(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         audit = audit_of(home)
@@ -231,6 +295,17 @@ async def test_a_long_action_shows_its_progress_and_is_cancelled(tmp_path: Path)
         assert done.result.state is JobState.CANCELLED
         burning = next(each for each in await home.entries() if each.action == "lamps.burn")
         assert burning.outcome == "cancelled"
+
+
+async def test_long_actions_are_not_started_without_end(tmp_path: Path) -> None:
+    async with house(tmp_path) as home, background_tasks() as tasks:
+        jobs = Jobs(home.log, tasks, lambda: 1_000.0)
+        started = [jobs.start(home.lamps.burn, OPERATOR, {}) for _ in range(MAX_RUNNING)]
+        with pytest.raises(OperatorError, match="32 long actions run already"):
+            jobs.start(home.lamps.burn, OPERATOR, {})
+        await jobs.cancel(OPERATOR, job_id=started[0].job_id)
+        jobs.start(home.lamps.burn, OPERATOR, {})
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_failed_long_action_says_why(tmp_path: Path) -> None:

@@ -108,7 +108,13 @@ async def test_a_saved_key_is_not_sent_to_another_address(app: App, models: Mode
         for act in (models.test, models.put):
             with pytest.raises(InvalidParameters, match="another address"):
                 await act(OTTO, group="fast", fields=elsewhere)
+        through = {"proxy": thief.base_url}  # a proxy reads the requests to an http address
+        for act in (models.test, models.put):
+            with pytest.raises(InvalidParameters, match="or proxy"):
+                await act(OTTO, group="fast", fields=through)
         assert thief.requests == []
+        await models.put(OTTO, group="fast", fields=through, api_key=SecretStr(KEY))
+        await models.put(OTTO, group="fast", fields={"proxy": None})
 
 
 async def test_a_key_is_in_no_audit_entry(models: Models) -> None:

@@ -27,11 +27,14 @@ class Visit:
 
     Attributes:
         actor: The person, at the time of the request.
+        person_id: The person's number, which stays when they change their name; 0 for the owner's
+            token, which is nobody's.
         session_id: The number of the browser's session; 0 for a program with a token.
         look_again: Finds out who it is now.
     """
 
     actor: Actor
+    person_id: int
     session_id: int = 0
     look_again: Callable[[], Awaitable["Visit | None"]] = field(repr=False)
 
@@ -55,7 +58,7 @@ class Authenticator:
         self.cookie = cookie
         self.attempts = LoginAttempts(clock)
         self._clock = clock
-        self._links: OrderedDict[str, int] = OrderedDict()
+        self._links: OrderedDict[str, Visit | None] = OrderedDict()
         self._half: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def is_token(self, offered: str) -> bool:
@@ -73,7 +76,7 @@ class Authenticator:
             actor = Actor(
                 name=name, role=AccessRole.OWNER, origin=RequestOrigin.API, address=address
             )
-            return Visit(actor=actor, look_again=again)
+            return Visit(actor=actor, person_id=0, look_again=again)
         used = await self.identity.tokens.find(offered)
         if used is None:
             return None
@@ -84,7 +87,7 @@ class Authenticator:
             address=address,
             scopes=used.token.scopes,
         )
-        return Visit(actor=actor, look_again=again)
+        return Visit(actor=actor, person_id=used.person.person_id, look_again=again)
 
     async def by_session(self, offered: str, address: str) -> Visit | None:
         """Find out whose session a cookie is. Raises `StoreUnavailable`."""
@@ -101,29 +104,39 @@ class Authenticator:
             origin=RequestOrigin.PAGE,
             address=address,
         )
-        return Visit(actor=actor, session_id=found.session.session_id, look_again=again)
+        return Visit(
+            actor=actor,
+            person_id=found.person.person_id,
+            session_id=found.session.session_id,
+            look_again=again,
+        )
 
-    def new_link(self, person_id: int = 0) -> str:
+    def new_link(self, visit: Visit | None = None) -> str:
         """Make the token of a login link. It can be used once, and becomes invalid when the bot
-        stops. ``person_id`` is whom it logs in; 0 for the owner."""
+        stops, or when the login of ``visit`` has ended. ``visit`` is who asks for it and whom it
+        logs in; None for the owner."""
         token = secrets.token_urlsafe(24)
-        self._links[token] = person_id
+        self._links[token] = visit
         while len(self._links) > MAX_LINKS:
             self._links.popitem(last=False)
         return token
 
     async def redeem(self, offered: str) -> ConsolePerson | None:
-        """Use a link's token and make it invalid. None if it does not exist or was used before.
+        """Use a link's token and make it invalid. None if it does not exist, was used before, or
+        whoever made it may not ask any more.
 
         A link for the owner logs in the first owner. If there is none yet, one is added.
         """
         # A dictionary lookup is safe here: its time does not help to guess 192 random bits.
-        person_id = self._links.pop(offered, None)
-        if person_id is None:
+        if offered not in self._links:
             return None
-        if person_id == 0:
+        visit = self._links.pop(offered)
+        if visit is None or not visit.person_id:
             return await self.identity.people.owner()
-        return await self.identity.people.numbered(person_id)
+        # Otherwise a thief of a session would keep a way in after the session was ended.
+        if await visit.current() is None:
+            return None
+        return await self.identity.people.numbered(visit.person_id)
 
     def half_login(self, person: ConsolePerson) -> str:
         """Remember that a person gave the right password. Returns a secret for the next form."""

@@ -76,6 +76,10 @@ class Guard:
 
     def _place_refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
+        if any(character in scope["path"] for character in "\r\n\0"):
+            # The router's patterns end in "$", which matches before a newline at the end too. So a
+            # route would run for a path that is none of ours here.
+            return _json(404, "path", "the path has a control character")
         # Two Host headers are an attack: a proxy may use one of them and the bot the other.
         host = ", ".join(headers.getlist("host"))
         if not host_allowed(host, self._allowed):

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from loguru import logger
 
-from nekro_core.console.access.authentication import Authenticator
+from nekro_core.console.access.authentication import Authenticator, Visit
 from nekro_core.console.access.guard import client_address, session_cookie, wait_headers
 from nekro_core.console.access.login_forms import LoginFormRefused, LoginForms
 from nekro_core.console.access.login_page import (
@@ -143,13 +143,13 @@ class LoginPages:
 
     async def new_link(self, request: Request) -> dict[str, str]:
         """Make a one-time link for the person who asks."""
-        actor: Actor = request.state.actor
-        if actor.scopes is not None:
+        visit: Visit = request.state.visit
+        if visit.actor.scopes is not None:
             raise WebApiError(
                 403, "scope", "an API token makes no links: a link would do more than the token may"
             )
-        person = await self._identity.people.find(actor.name)
-        token = self._authenticator.new_link(person.person_id if person else 0)
+        # Not by name: a person who changes their name meanwhile would not be found by it.
+        token = self._authenticator.new_link(visit)
         return {"url": f"{request.base_url}?token={token}"}
 
     def _wrong_token(self, request: Request, problem: str) -> Response:

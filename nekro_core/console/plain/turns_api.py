@@ -12,6 +12,8 @@ from nekro_core.store import LoggedTurn
 _LISTED = 50
 _MOST_LISTED = 500
 _SHOWN = 300
+_LARGEST = 2**63 - 1
+"""The largest number that a database takes for an id."""
 
 
 def add_turns(router: APIRouter, operator: OperatorHost) -> None:
@@ -25,12 +27,13 @@ def add_turns(router: APIRouter, operator: OperatorHost) -> None:
             key = ChatKey.parse(chat) if chat else None
         except ChatKeyError as error:
             raise WebApiError(400, "chat", str(error)) from None
-        turns = await operator.turns.newest(chat_key=key, before=max(0, before), limit=limit)
+        before = min(max(0, before), _LARGEST)
+        turns = await operator.turns.newest(chat_key=key, before=before, limit=limit)
         return {"turns": [turn_view(each) for each in turns]}
 
     @router.get("/turns/{turn_id:int}")
     async def read_turn(turn_id: int) -> Json:
-        turn = await operator.turns.one(turn_id)
+        turn = await operator.turns.one(turn_id) if turn_id <= _LARGEST else None
         if turn is None:
             raise WebApiError(404, "turn", f"there is no turn {turn_id}")
         logged, steps, runs = turn

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from nekro_core.console.access import live_visits
-from nekro_core.console.access.authentication import HALF_LOGIN_S, Authenticator
+from nekro_core.console.access.authentication import HALF_LOGIN_S, Authenticator, Visit
 from nekro_core.operator.identity import LastOwner
 from nekro_core.operator.identity.passwords import LONGEST
 from nekro_core.operator.identity.second_factor import STEP_S
@@ -66,6 +66,17 @@ class TestSessions:
                 done = await browser.post("/api/v1/operator/people/end_session", json=ended)
                 assert done.status_code == 200, done.text
                 assert not await is_in(thief)
+
+    async def test_a_link_ends_with_the_session_that_made_it(self, chat: Web) -> None:
+        """A thief of a session makes links, so that they get in again later."""
+        async with logged_in(chat, "lin") as browser, chat.stranger() as thief:
+            links = [(await browser.post("/api/v1/links")).json()["url"] for _ in range(2)]
+            assert (await thief.get(links[0])).status_code == 200
+            assert await is_in(thief)
+            done = await browser.post("/api/v1/operator/people/end_sessions", json={})
+            assert done.status_code == 200, done.text
+            assert (await thief.get(links[1])).status_code == 401
+            assert not await is_in(thief)
 
     @pytest.mark.parametrize("how", ["new password", "disabled", "reset link", "31 days"])
     async def test_a_session_ends_with(self, chat: Web, how: str) -> None:
@@ -165,6 +176,25 @@ ACTS: list[Way] = [
 
 
 class TestRoles:
+    async def test_a_link_logs_in_who_asked_for_it_also_after_a_change_of_name(
+        self, chat: Web, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The guard has found the person, and then another request of theirs changes the name."""
+        found = Authenticator.by_session
+
+        async def and_renamed(self: Authenticator, offered: str, address: str) -> Visit | None:
+            visit = await found(self, offered, address)
+            if visit is not None and visit.actor.name == "vera":
+                await self.identity.people.rename(await self.identity.people.one("vera"), "eve")
+            return visit
+
+        async with logged_in(chat, "vera") as browser, chat.stranger() as other:
+            monkeypatch.setattr(Authenticator, "by_session", and_renamed)
+            link = (await browser.post("/api/v1/links")).json()["url"]
+            assert (await other.get(link)).status_code == 200
+            myself = (await other.get("/api/v1/operator/people/myself")).json()["result"]
+        assert (myself["name"], myself["role"]) == ("eve", "viewer")
+
     @pytest.mark.parametrize("way", ACTS)
     async def test_a_viewer_cannot_act(self, chat: Web, way: Way) -> None:
         async with logged_in(chat, "vera") as browser:
@@ -426,6 +456,19 @@ class TestInput:
         async with logged_in(chat, "lin") as browser:
             for path in ("/login", "/login/code", "/join", "/logout"):
                 assert (await browser.post(path, data={}, headers=evil)).status_code == 403
+            assert await is_in(browser)
+
+    @pytest.mark.parametrize("path", ["/login%0A", "/login/code%0a", "/join%0A", "/logout%0A"])
+    async def test_a_newline_after_the_path_goes_around_no_check(
+        self, chat: Web, path: str
+    ) -> None:
+        evil = {"Origin": "https://evil.example"}
+        async with logged_in(chat, "lin") as browser:
+            answer = await browser.post(path, data={"name": "lin", "password": PASSWORD})
+            assert answer.status_code == 404
+            assert (await browser.post(path, data={}, headers=evil)).status_code == 404
+            answer = await browser.get(path)
+            assert answer.headers["x-frame-options"] == "DENY"
             assert await is_in(browser)
 
 

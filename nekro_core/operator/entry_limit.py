@@ -1,0 +1,39 @@
+"""Limits how many entries of the audit log somebody who may change nothing can cause."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from nekro_core.operator.identity.guess_limit import rate_limit_key
+from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.system.rate_window import RateWindow
+
+MAX_ENTRIES = 120
+"""Maximum number of entries of denied actions from one address within `ENTRIES_S`, and of actions
+of viewers. A viewer's actions concern the own account; nobody needs more."""
+ENTRIES_S = 60.0
+_MOST_ADDRESSES = 1024
+
+
+class EntryLimit:
+    """Counts the entries that a limit applies to, for each address. A person could change their
+    name, so names are not counted."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._windows: OrderedDict[tuple[bool, str], RateWindow] = OrderedDict()
+
+    def take(self, actor: Actor, *, denied: bool = False) -> float:
+        """Count an entry. Returns the seconds to wait; if they are not 0, it was not counted and
+        must not be stored."""
+        if not denied and actor.role.allows(AccessRole.OPERATOR):
+            return 0.0
+        key, now = (denied, rate_limit_key(actor.address)), self._clock()
+        window = self._windows.setdefault(key, RateWindow((MAX_ENTRIES, ENTRIES_S)))
+        self._windows.move_to_end(key)
+        while len(self._windows) > _MOST_ADDRESSES:
+            self._windows.popitem(last=False)
+        wait_s = max(0.0, window.wait_s(now))
+        if not wait_s:
+            window.take(now)
+        return wait_s
