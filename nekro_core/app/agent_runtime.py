@@ -106,6 +106,7 @@ class AgentRuntime:
                 personas=personas.text,
                 adapter_of=message_io.store.accounts.adapter_of,
             )
+            extensions.plugins.services.tool_choices.use(lambda chat: policies.of(chat).tools)
             named_models.listen(policies.recompute)
             personas.listen(policies.recompute)
             models = ModelRegistry(
