@@ -90,6 +90,7 @@ async def open_operator(
                 outbox=message_io.outbox,
                 activity=message_io.activity,
                 media=message_io.media,
+                tools=extensions.plugins,
             ),
             statistics=Statistics(audit, message_io.store, wall),
             turns=Turns(

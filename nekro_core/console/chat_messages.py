@@ -8,7 +8,7 @@ from nicegui import ui
 from nekro_core.console.file_routes import medium_address
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, local_time
-from nekro_core.operator.chats import DecisionView, MediumView, MessageView
+from nekro_core.operator.chat_views import DecisionView, MediumView, MessageView
 from nekro_core.operator.media_response import SHOWN
 
 

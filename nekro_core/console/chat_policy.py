@@ -7,7 +7,7 @@ from nicegui import ui
 
 from nekro_core.chat import ChatKey
 from nekro_core.console.view import View
-from nekro_core.operator.chats import ChatPolicyView
+from nekro_core.operator.chat_policy import ChatPolicyView
 from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.roles import AccessRole
 from nekro_core.policy import ChatState

@@ -11,7 +11,7 @@ from nekro_core.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Image, Media, Sender, Text
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.operator.chats import DecisionView, MessageView
+from nekro_core.operator.chat_views import DecisionView, MessageView
 from nekro_core.operator.errors import (
     ChangedMeanwhile,
     InvalidParameters,

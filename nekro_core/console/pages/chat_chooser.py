@@ -5,7 +5,7 @@ from nicegui import ui
 from nekro_core.chat import ChatKey
 from nekro_core.console.view import View
 from nekro_core.delivery.outbound.announcements import MOST_CHATS
-from nekro_core.operator.chats import ChatRowView, ChatsView
+from nekro_core.operator.chat_views import ChatRowView, ChatsView
 
 _PAGE = 20
 _WHOLE_PAGE = 500
