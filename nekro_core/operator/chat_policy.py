@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nekro_core.chat import ChatKey
 from nekro_core.operator.audit import Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters
-from nekro_core.policy import ChatOverrides, ChatState
+from nekro_core.policy import ChatOverrides, ChatState, PersonOverrides
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.tool_choice import EVERY, name_of_tool
 from nekro_core.tools.names import ToolSet
@@ -157,6 +157,27 @@ class ChatPolicies:
             undo=undo,
         )
 
+    def person_quota(self, place: str, user_id: str) -> dict[str, Any]:
+        """Return the quota of one person as the file has it."""
+        person = self._file.book.people.get(f"{place}:{user_id}")
+        return person.quota.model_dump(mode="json", exclude_none=True) if person else {}
+
+    async def set_person_quota(
+        self, place: str, user_id: str, value: Any
+    ) -> Change[dict[str, Any]]:
+        """Set the quota of one person, or remove it with None. See `Chats.set_person_quota`."""
+        person = f"{place}:{user_id}"
+        if ":" in place:
+            raise InvalidParameters({"place": "expected an adapter or instance, without a colon"})
+        old = self.person_quota(place, user_id)
+        new = {} if value is None else _checked_with(PersonOverrides, "quota", value)
+        await self._file.put(("people", person), "quota", new or None)
+        undo = UndoCall(
+            action="chats.set_person_quota",
+            parameters={"place": place, "user_id": user_id, "quota": old or None},
+        )
+        return Change(result=new, subject=person, old=old, new=new, undo=undo)
+
     def switches(self, chat_key: ChatKey, tools: ToolSet) -> list[ToolSwitchView]:
         """Return the tools of a chat, by plugin. Those that the model never sees are left out.
 
@@ -214,7 +235,7 @@ def _check_revision(chat_key: ChatKey, own: Mapping[str, Any], revision: str) ->
         raise ChangedMeanwhile(f"the policy of {chat_key} was changed meanwhile: look at it again")
 
 
-def _plain(table: ChatOverrides) -> dict[str, Any]:
+def _plain(table: ChatOverrides | PersonOverrides) -> dict[str, Any]:
     """Return the fields that a table sets, as JSON values. Sets are sorted."""
     found = table.model_dump(mode="json", exclude_unset=True)
     return {
@@ -225,8 +246,12 @@ def _plain(table: ChatOverrides) -> dict[str, Any]:
 
 def _checked(field: str, value: Any) -> Any:
     """Return a field's value as the file has it. Raises `InvalidParameters`."""
+    return _checked_with(ChatOverrides, field, value)
+
+
+def _checked_with(model: type[ChatOverrides | PersonOverrides], field: str, value: Any) -> Any:
     try:
-        table = ChatOverrides.model_validate({field: value})
+        table = model.model_validate({field: value})
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(each) for each in fault["loc"][1:])

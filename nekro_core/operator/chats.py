@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from nekro_core.chat import ChatKey, Media, Receipt, Segments, Text
+from nekro_core.chat import ChatKey, Media, Receipt, Record, Segments, Text
 from nekro_core.delivery.activity import Activity
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change
@@ -55,8 +55,16 @@ class ChatControl(Protocol):
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn. Returns False if no turn runs."""
 
-    async def reset(self, chat_key: ChatKey) -> None:
-        """Begin a new conversation."""
+    def on_stop(self, record: Record) -> None:
+        """Stop the chat's running turn, or drop the questions before a message, and tell the
+        chat."""
+
+    async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
+        """Begin a new conversation, and drop the waiting questions: all, or those before a
+        message."""
+
+    async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
+        """Act on a change of what the bot does in a chat."""
 
 
 class MediaReading(Protocol):
@@ -253,7 +261,8 @@ class Chats(Area):
         value: Any = None,
         revision: str = "",
     ) -> Change[ChatPolicyView]:
-        """Change how the bot behaves in a chat. The change is in force at once.
+        """Change how the bot behaves in a chat. The change is in force at once. If the bot is not
+        to answer any more, its turn there is stopped.
 
         Args:
             chat_key: The chat.
@@ -262,7 +271,50 @@ class Chats(Area):
             revision: The ``revision`` of the policy that was shown. If somebody changed the policy
                 since, nothing is changed. Empty to change it in any case.
         """
-        return await self._policies.change(chat_key, field, value, revision)
+        was = self._policies.state(chat_key)
+        change = await self._policies.change(chat_key, field, value, revision)
+        if field == "state":
+            await self._sessions.follow_state(chat_key, was)
+        return change
+
+    @query(role=AccessRole.VIEWER)
+    async def person_quota(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        place: Annotated[str, Field(min_length=1, max_length=100)],
+        user_id: Annotated[str, Field(min_length=1, max_length=200)],
+    ) -> dict[str, Any]:
+        """Get how much a person may use in 24 hours, as it is set for this person alone; empty if
+        nothing is.
+
+        Args:
+            place: The adapter's name, for all accounts of the platform; or the instance of one
+                account.
+            user_id: The platform's id of the person.
+        """
+        return self._policies.person_quota(place, user_id)
+
+    @action(role=AccessRole.OPERATOR)
+    async def set_person_quota(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        place: Annotated[str, Field(min_length=1, max_length=100)],
+        user_id: Annotated[str, Field(min_length=1, max_length=200)],
+        quota: Any = None,
+    ) -> Change[dict[str, Any]]:
+        """Set how much a person may use in 24 hours, in all chats. The quotas of chats for each
+        person apply to the fields that are not set here.
+
+        Args:
+            place: The adapter's name, for all accounts of the platform; or the instance of one
+                account.
+            user_id: The platform's id of the person.
+            quota: ``turns``, ``tokens`` and ``money``, each a number or nothing; 0 is no limit.
+                Nothing to remove the quota.
+        """
+        return await self._policies.set_person_quota(place, user_id, quota)
 
     @query(role=AccessRole.VIEWER)
     async def tools(self, actor: Actor, *, chat_key: ChatKey) -> list[ToolSwitchView]:  # noqa: ARG002
@@ -315,24 +367,44 @@ class Chats(Area):
         return Change(result=sent, subject=str(chat_key), new=text)
 
     @action(role=AccessRole.OPERATOR)
-    async def stop(self, actor: Actor, *, chat_key: ChatKey) -> Change[bool]:  # noqa: ARG002
+    async def stop(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        message: Seq = 0,
+    ) -> Change[bool]:
         """Stop the turn that runs in a chat. Returns whether one ran.
 
         Args:
             chat_key: The chat.
+            message: The number of the message with which a person asked for it, if one did. If no
+                turn runs, the questions before it are dropped. The chat is told.
         """
-        return Change(result=await self._sessions.stop(chat_key), subject=str(chat_key))
+        ran = self._sessions.working(chat_key)
+        if message:
+            self._sessions.on_stop((await self._line(message)).record)
+        else:
+            ran = await self._sessions.stop(chat_key)
+        return Change(result=ran, subject=str(chat_key))
 
     @action(role=AccessRole.OPERATOR, destructive=True)
-    async def reset(self, actor: Actor, *, chat_key: ChatKey) -> Change[None]:  # noqa: ARG002
+    async def reset(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        before: Seq = 0,
+    ) -> Change[None]:
         """Begin a new conversation in a chat: the agent forgets what was said, and the boxes of the
         chat are removed with their files. The history stays.
 
         Args:
             chat_key: The chat.
+            before: A message's number: only questions before it are dropped. 0 to drop all.
         """
         await self._known(chat_key)
-        await self._sessions.reset(chat_key)
+        await self._sessions.reset(chat_key, before)
         return Change(result=None, subject=str(chat_key))
 
     async def medium(self, seq: int, number: int) -> tuple[ChatKey, Media]:
