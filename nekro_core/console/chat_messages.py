@@ -37,14 +37,20 @@ def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.eleme
     return line, why
 
 
+def reason_text(view: View, reason: str, detail: str) -> str:
+    """Return the sentence for a `nekro_core.store.DecisionReason`."""
+    if not detail and reason in NEED_DETAIL:
+        return view.say(f"chats.why_{reason}_some")
+    return view.say(f"chats.why_{reason}", detail=detail)
+
+
 def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
     """Say why the bot answered a message, or why not."""
     why.clear()
     if not decision.reason:
         return
     with why, ui.element("div").classes("nc-row"):
-        sentence = view.say(f"chats.why_{decision.reason}", detail=decision.detail)
-        ui.label(sentence).classes("nc-lines")
+        ui.label(reason_text(view, decision.reason, decision.detail)).classes("nc-lines")
         if decision.turn_id:
             ui.link(
                 view.say("chats.turn", turn=decision.turn_id),
@@ -112,4 +118,6 @@ def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
         shown.props["aria-label"] = name
 
 
+NEED_DETAIL = frozenset({"named", "forced"})
+"""Reasons whose sentence names something that a turn of an erased message does not know."""
 _MIME = {"img": "image", "audio": "audio", "video": "video"}
