@@ -119,7 +119,9 @@ class MessageView:
         segments: The content in parts, without the paths and addresses of media.
         media: The media in it.
         message_id: The platform's id.
-        recalled: Whether its author recalled it, or a plugin hid it; ``decision`` says which.
+        recalled: Whether its author recalled it, or a plugin hid it; ``decision`` says which. Then
+            ``text``, ``segments`` and ``media`` are empty, except in the answer of
+            `nekro_core.operator.chats.Chats.show_recalled`.
         run_id: The run that sent it, if the bot sent it.
         state: The state of delivery, if the bot sent it.
         decision: Why the bot answered it, or why not.
@@ -198,9 +200,11 @@ def _preview(record: Record | None) -> str:
     return plain_text(record.segments)[:_PREVIEW]
 
 
-def message_view(line: HistoryLine) -> MessageView:
-    """Return one line of a history."""
+def message_view(line: HistoryLine, *, with_recalled: bool = False) -> MessageView:
+    """Return one line of a history. The content of a recalled message is left out, unless
+    ``with_recalled``."""
     record = line.record
+    segments = () if record.recalled and not with_recalled else record.segments
     return MessageView(
         seq=record.seq,
         chat_key=record.chat_key,
@@ -209,9 +213,9 @@ def message_view(line: HistoryLine) -> MessageView:
         user_name=record.sender.name,
         role=record.sender.role.value,
         time=record.time,
-        text=plain_text(record.segments),
-        segments=[_without_paths(each) for each in msgspec.to_builtins(record.segments)],
-        media=[_medium(number, each) for number, each in enumerate(media_in(record.segments))],
+        text=plain_text(segments),
+        segments=[_without_paths(each) for each in msgspec.to_builtins(segments)],
+        media=[_medium(number, each) for number, each in enumerate(media_in(segments))],
         message_id=record.message_id,
         recalled=record.recalled,
         run_id=record.run_id,

@@ -31,7 +31,7 @@ from nekro_core.operator.chat_views import (
     message_view,
 )
 from nekro_core.operator.contract import ActivityFeed
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem, NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy import ChatState
@@ -42,6 +42,8 @@ from nekro_core.tools.names import ToolSet
 
 MAX_SAID = 20_000
 """Maximum number of characters that an operator says at once."""
+_MOST_LOOKED_AT = 1_000
+"""How many looks at recalled messages are remembered, for their pictures and files."""
 Limit = Annotated[int, Field(ge=1, le=500)]
 Seq = Annotated[int, Field(ge=0)]
 
@@ -127,6 +129,7 @@ class Chats(Area):
         self._activity = activity
         self._media = media
         self._tools = tools
+        self._looked_at: dict[tuple[str, int], None] = {}
 
     @query(role=AccessRole.VIEWER)
     async def newest(
@@ -367,6 +370,29 @@ class Chats(Area):
         return Change(result=sent, subject=str(chat_key), new=text)
 
     @action(role=AccessRole.OPERATOR)
+    async def show_recalled(
+        self,
+        actor: Actor,
+        *,
+        seq: Seq,
+    ) -> Change[MessageView]:
+        """Show the content of a message that its author recalled or a plugin hid. Its author
+        expects that nobody sees it any more, so the audit log says who looked at it. The message is
+        deleted with its age, or when its author is erased.
+
+        Args:
+            seq: The message's number.
+        """
+        line = await self._line(seq)
+        if not line.record.recalled:
+            raise NoSuchItem(f"message {seq} was not recalled; the history shows it")
+        self._looked_at[actor.name, seq] = None
+        if len(self._looked_at) > _MOST_LOOKED_AT:
+            del self._looked_at[next(iter(self._looked_at))]
+        subject = f"{line.record.chat_key} {seq}"
+        return Change(result=message_view(line, with_recalled=True), subject=subject)
+
+    @action(role=AccessRole.OPERATOR)
     async def stop(
         self,
         actor: Actor,  # noqa: ARG002
@@ -426,10 +452,11 @@ class Chats(Area):
             raise NoSuchItem(f"message {seq} has no medium {number}")
         return record.chat_key, media[number]
 
-    async def medium_bytes(self, seq: int, number: int) -> tuple[Media, bytes]:
+    async def medium_bytes(self, actor: Actor, seq: int, number: int) -> tuple[Media, bytes]:
         """Read a medium of a message, for a page that shows it.
 
         Args:
+            actor: Who wants to see it.
             seq: The message's number.
             number: `MediumView.number`.
 
@@ -438,7 +465,10 @@ class Chats(Area):
 
         Raises:
             NoSuchItem: There is no such message or medium, or the bot has no copy.
+            NotAllowed: The message was recalled, and the actor has not called `show_recalled`.
         """
+        if (await self._line(seq)).record.recalled and (actor.name, seq) not in self._looked_at:
+            raise NotAllowed(f"message {seq} was recalled; chats.show_recalled shows it")
         chat_key, medium = await self.medium(seq, number)
         data = await self._media.read(chat_key, medium.path) if medium.path else None
         if data is None:

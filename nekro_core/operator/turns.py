@@ -35,8 +35,8 @@ class TurnView:
         turn_id: The turn's number.
         chat_key: The chat.
         user_id: The platform's id of the person whom it answered; empty for a timer or a webhook.
-        asked: The message that woke it, cut off at `MAX_ASKED` characters; empty if it is no longer
-            stored.
+        asked: The message that woke it, cut off at `MAX_ASKED` characters; empty if it was recalled
+            or is no longer stored.
         running: Whether it runs now.
         stop: Why it ended, in one word.
         failed: Whether anything in it failed: a run, a request, or the turn itself.
@@ -333,12 +333,12 @@ class Turns(Area):
 
 
 def _view(logged: LoggedTurn) -> TurnView:
-    turn, usage = logged.turn, logged.usage
+    turn, usage, asked = logged.turn, logged.usage, logged.asked
     return TurnView(
         turn_id=turn.turn_id,
         chat_key=turn.chat_key,
         user_id=turn.user_id,
-        asked=plain_text(logged.asked.segments)[:MAX_ASKED] if logged.asked else "",
+        asked=plain_text(asked.segments)[:MAX_ASKED] if asked and not asked.recalled else "",
         running=turn.running,
         stop=turn.stop,
         failed=turn.failed,
