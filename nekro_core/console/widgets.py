@@ -25,6 +25,16 @@ def local_time(seconds: float, *, date: bool = True) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime(form)
 
 
+def size_text(size: int) -> str:
+    """Return a size in bytes for people."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
 def empty(view: View, key: str) -> None:
     """Say what would be here and how to get it: the texts ``<key>`` and ``<key>_hint``."""
     with ui.column().classes("nc-empty"):

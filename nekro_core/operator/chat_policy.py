@@ -56,8 +56,9 @@ class ChatPolicyView:
         commands: The permissions that commands require here, other than the usual ones.
         operators: Platform ids of people who have the permission ``advanced`` here.
         ignored: Platform ids of people and bots that get no answer here.
-        revision: Changes whenever ``own`` changes; see
+        revision: Changes whenever a field of ``own`` changes, except ``tools``; see
             `nekro_core.operator.chats.Chats.set_policy`.
+        tools_revision: The same for ``tools`` alone, which have a page of their own.
     """
 
     own: dict[str, Any]
@@ -75,6 +76,7 @@ class ChatPolicyView:
     operators: list[str]
     ignored: list[str]
     revision: str
+    tools_revision: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,8 @@ class ChatPolicies:
             commands={**merged.commands},
             operators=sorted(merged.operators),
             ignored=sorted(merged.ignore),
-            revision=_revision(own),
+            revision=_revision(own, "state"),
+            tools_revision=_revision(own, "tools"),
         )
 
     async def change(
@@ -141,7 +144,7 @@ class ChatPolicies:
     ) -> Change[ChatPolicyView]:
         """Set a field of a chat's table, or remove it with None. See `Chats.set_policy`."""
         own = self._own(chat_key)
-        _check_revision(chat_key, own, revision)
+        _check_revision(chat_key, own, field, revision)
         old = own.get(field)
         new = None if value is None else _checked(field, value)
         await self._file.put(("chats", str(chat_key)), field, new)
@@ -205,7 +208,7 @@ class ChatPolicies:
     ) -> Change[ChatPolicyView]:
         """Switch a tool, a plugin or all tools on or off. See `Chats.switch_tool`."""
         own = self._own(chat_key)
-        _check_revision(chat_key, own, revision)
+        _check_revision(chat_key, own, "tools", revision)
         # A switch of all tools, or of a plugin, is also one of each tool in it.
         inside = "" if name == EVERY else f"{name}:"
         rules = {
@@ -230,8 +233,8 @@ class ChatPolicies:
         return _plain(table) if table is not None else {}
 
 
-def _check_revision(chat_key: ChatKey, own: Mapping[str, Any], revision: str) -> None:
-    if revision and revision != _revision(own):
+def _check_revision(chat_key: ChatKey, own: Mapping[str, Any], field: str, revision: str) -> None:
+    if revision and revision != _revision(own, field):
         raise ChangedMeanwhile(f"the policy of {chat_key} was changed meanwhile: look at it again")
 
 
@@ -260,5 +263,7 @@ def _checked_with(model: type[ChatOverrides | PersonOverrides], field: str, valu
     return _plain(table)[field]
 
 
-def _revision(own: Mapping[str, Any]) -> str:
-    return sha256(msgspec.json.encode(own, order="deterministic")).hexdigest()[:16]
+def _revision(own: Mapping[str, Any], field: str) -> str:
+    """Return the revision of the fields that are shown together with this one."""
+    shown = {name: value for name, value in own.items() if (name == "tools") == (field == "tools")}
+    return sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()[:16]

@@ -271,8 +271,9 @@ class Chats(Area):
             chat_key: The chat.
             field: What to change: a field of a table of the file of overrides.
             value: The new value; nothing to use the value of the account or the bot again.
-            revision: The ``revision`` of the policy that was shown. If somebody changed the policy
-                since, nothing is changed. Empty to change it in any case.
+            revision: The ``revision`` of the policy that was shown (for ``tools``, its
+                ``tools_revision``). If somebody changed the policy since, nothing is changed. Empty
+                to change it in any case.
         """
         was = self._policies.state(chat_key)
         change = await self._policies.change(chat_key, field, value, revision)
@@ -346,7 +347,7 @@ class Chats(Area):
             chat_key: The chat.
             name: ``plugin:function`` for one tool, ``plugin`` for all of a plugin, ``*`` for all.
             on: Whether the agent has it.
-            revision: As in `set_policy`.
+            revision: The ``tools_revision`` of the policy that was shown; as in `set_policy`.
         """
         return await self._policies.switch_tool(chat_key, name, on=on, revision=revision)
 

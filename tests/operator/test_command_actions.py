@@ -96,6 +96,14 @@ async def test_a_command_that_changes_something_is_an_action(talk: Talk, name: s
     assert operation.declaration.summary, "the page and the API say what it does"
 
 
+async def test_a_persona_set_by_a_command_is_taken_back_on_a_page(talk: Talk) -> None:
+    chats, audit = talk.app.operations.chats, talk.app.operations.audit
+    await talk.answer("/persona You are a cat.")
+    assert (await chats.policy(OTTO, chat_key=LIN)).own == {"persona": "You are a cat."}
+    await audit.undo(OTTO, entry_id=(await talk.entry()).entry_id)
+    assert (await chats.policy(OTTO, chat_key=LIN)).own == {}
+
+
 async def test_a_persons_quota_is_an_action_and_is_taken_back(talk: Talk) -> None:
     operations = talk.app.operations
     assert await talk.answer("/quota 10002 turns:5 money:0.5") == "The quota is changed."
