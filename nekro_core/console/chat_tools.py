@@ -99,9 +99,10 @@ class _ToolSwitches:
             "on": on,
             "revision": self._revision,
         }
-        await view.perform(
+        changed = await view.perform(
             view.operator.chats.switch_tool.invoke(view.actor, given),
             view.say("chats.policy_set"),
+            refresh=self.draw.refresh,
         )
-        # After a refusal too: the switch shows what is in force.
-        await self.draw.refresh()
+        if changed is None:
+            await self.draw.refresh()  # the switch shows again what is in force
