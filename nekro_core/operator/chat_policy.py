@@ -114,7 +114,7 @@ class ChatPolicies:
 
     def state(self, chat_key: ChatKey) -> ChatState:
         """Return what the bot does in a chat."""
-        return self._policies.of(chat_key).state
+        return self._file.state(chat_key)
 
     def view(self, chat_key: ChatKey) -> ChatPolicyView:
         """Return how the bot behaves in a chat."""

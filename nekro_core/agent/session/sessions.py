@@ -296,15 +296,15 @@ class Sessions:
         """Act on a change of what the bot does in a chat and its threads: stop their turns if it is
         not to answer any more. If it is to answer again, messages from before stay unanswered, also
         after a restart. Raises `StoreError`."""
-        store, state = self._services.store, self._services.policies.conduct.state(chat_key)
-        if state is not ChatState.ON:
-            for key, session in self._sessions.items():
-                if chat_key in (key, without_thread(key)):
-                    session.stop()
-        elif was is not ChatState.ON:
-            for key, newest in (await store.messages.newest_seqs()).items():
-                if chat_key in (key, without_thread(key)):
-                    await store.chats.mark_handled(key, newest)
+        store, conduct = self._services.store, self._services.policies.conduct
+        for key, session in self._sessions.items():
+            if chat_key in (key, without_thread(key)) and conduct.state(key) is not ChatState.ON:
+                session.stop()
+        if was is ChatState.ON or conduct.state(chat_key) is not ChatState.ON:
+            return
+        for key, newest in [*(await store.messages.newest_seqs()).items()]:
+            if chat_key in (key, without_thread(key)):
+                await store.chats.mark_handled(key, newest)
 
     async def erase_person(self, chat_key: ChatKey, user_id: str) -> ErasureReport:
         """Erase a person of the chat's platform everywhere. Raises `StoreError`."""
