@@ -10,7 +10,8 @@ from typing import Self, assert_never
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.agent.commands.services import ChatPolicyWriter, CommandServices
+from nekro_core.agent.commands.actions import ActionsInForce
+from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
@@ -56,7 +57,7 @@ class AgentRuntime:
         services: The objects that the sessions use.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
-        policy_writer: Writes the overrides that chat commands change.
+        command_actions: Carries out what chat commands change.
         erasure: Erases people.
         models: The models, which can be replaced.
         personas: The library of personas.
@@ -66,7 +67,7 @@ class AgentRuntime:
     services: SessionServices
     sessions: Sessions
     admission: Admission
-    policy_writer: ChatPolicyWriter
+    command_actions: ActionsInForce
     erasure: PersonErasure
     models: ModelRegistry
     personas: PersonaLibrary
@@ -106,6 +107,7 @@ class AgentRuntime:
                 personas=personas.text,
                 adapter_of=message_io.store.accounts.adapter_of,
             )
+            extensions.plugins.services.tool_choices.use(lambda chat: policies.of(chat).tools)
             named_models.listen(policies.recompute)
             personas.listen(policies.recompute)
             models = ModelRegistry(
@@ -171,15 +173,14 @@ class AgentRuntime:
                     announcements=message_io.announcements,
                 ),
             )
-            policy_writer = ChatPolicyWriter(policy_file)
+            command_actions = ActionsInForce()
             commands = CommandServices(
                 router=router,
                 catalogue=catalogue,
                 store=message_io.store,
                 outbox=message_io.outbox.admin,
-                plugins=extensions.plugins,
                 policies=policies,
-                policy_writer=policy_writer,
+                actions=command_actions,
                 settings=settings.nekro_agent,
                 clock=clock,
                 wall=wall,
@@ -196,7 +197,7 @@ class AgentRuntime:
                 services=services,
                 sessions=sessions,
                 admission=admission,
-                policy_writer=policy_writer,
+                command_actions=command_actions,
                 erasure=erasure,
                 models=models,
                 personas=personas,

@@ -230,7 +230,7 @@ class App:
             running.listen(follow_settings)
             tasks = await stack.enter_async_context(background_tasks())
             tasks.start_soon(running.watch, name="a look at settings.toml")
-            runtime.policy_writer.use(ChatCommandActions(operations.chats).set_policy)
+            runtime.command_actions.now = ChatCommandActions(operations.chats, operations.erasure)
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, runtime, site),

@@ -28,6 +28,7 @@ from nekro_core.operator.boxes import Boxes
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
 from nekro_core.operator.embedded import Embedded
+from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.finder import Finder, NamedSetting
 from nekro_core.operator.health import Health
 from nekro_core.operator.identity import Identity
@@ -90,6 +91,16 @@ async def open_operator(
                 outbox=message_io.outbox,
                 activity=message_io.activity,
                 media=message_io.media,
+                tools=extensions.plugins,
+            ),
+            erasure=Erasure(
+                audit,
+                store=message_io.store,
+                erasing=runtime.erasure,
+                sessions=runtime.sessions,
+                media=message_io.media,
+                boxes=boxes.of_chats,
+                timers=message_io.timers,
             ),
             statistics=Statistics(audit, message_io.store, wall),
             turns=Turns(

@@ -10,7 +10,7 @@ from nekro_core.console.chat_messages import draw_decision, draw_message
 from nekro_core.console.view import View
 from nekro_core.console.widgets import local_time
 from nekro_core.delivery.activity import Recorded, Working
-from nekro_core.operator.chats import MessageView
+from nekro_core.operator.chat_views import MessageView
 
 _PAGE = 40
 _MOST_UNDECIDED = 20

@@ -7,9 +7,10 @@ from nicegui import ui
 
 from nekro_core.console.file_routes import medium_address
 from nekro_core.console.view import ROOT, View, link_to
-from nekro_core.console.widgets import badge, local_time
-from nekro_core.operator.chats import DecisionView, MediumView, MessageView
+from nekro_core.console.widgets import badge, local_time, size_text
+from nekro_core.operator.chat_views import DecisionView, MediumView, MessageView
 from nekro_core.operator.media_response import SHOWN
+from nekro_core.operator.roles import AccessRole
 
 
 def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.element]:
@@ -24,9 +25,11 @@ def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.eleme
         )
         about = (who, message.role if message.role != "member" else "", local_time(message.time))
         ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small")
-        with ui.element("div").classes("nc-chat-bubble"):
-            media = iter(message.media)
-            _draw_parts(view, message, message.segments, media)
+        with ui.element("div").classes("nc-chat-bubble") as bubble:
+            if message.recalled:
+                _draw_recalled(view, message, bubble)
+            else:
+                _draw_parts(view, message, message.segments, iter(message.media))
         with ui.element("div").classes("nc-row"):
             if message.recalled:
                 badge(view.say("chats.recalled"), "warn")
@@ -37,14 +40,40 @@ def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.eleme
     return line, why
 
 
+def _draw_recalled(view: View, message: MessageView, bubble: ui.element) -> None:
+    """Say that a message was recalled. An operator can look at it, which is logged."""
+    ui.label(view.say("chats.recalled_hidden")).classes("nc-soft")
+
+    async def show() -> None:
+        found = await view.perform(
+            view.operator.chats.show_recalled(view.actor, seq=message.seq),
+            view.say("chats.recalled_shown"),
+        )
+        if found is not None:
+            bubble.clear()
+            bubble.classes("nc-chat-looked-at")
+            with bubble:
+                _draw_parts(view, found, found.segments, iter(found.media))
+
+    if view.may(AccessRole.OPERATOR):
+        button = ui.button(view.say("chats.show_recalled"), on_click=show)
+        button.props("flat dense no-caps")
+
+
+def reason_text(view: View, reason: str, detail: str) -> str:
+    """Return the sentence for a `nekro_core.store.DecisionReason`."""
+    if not detail and reason in NEED_DETAIL:
+        return view.say(f"chats.why_{reason}_some")
+    return view.say(f"chats.why_{reason}", detail=detail)
+
+
 def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
     """Say why the bot answered a message, or why not."""
     why.clear()
     if not decision.reason:
         return
     with why, ui.element("div").classes("nc-row"):
-        sentence = view.say(f"chats.why_{decision.reason}", detail=decision.detail)
-        ui.label(sentence).classes("nc-lines")
+        ui.label(reason_text(view, decision.reason, decision.detail)).classes("nc-lines")
         if decision.turn_id:
             ui.link(
                 view.say("chats.turn", turn=decision.turn_id),
@@ -99,7 +128,7 @@ def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
     address = medium_address(seq, medium.number)
     tag = {"image": "img", "voice": "audio", "video": "video"}.get(kind, "")
     if medium.mime not in SHOWN or not medium.mime.startswith(f"{_MIME.get(tag, '-')}/"):
-        ui.link(f"{name} ({medium.size:,} B)", target=link_to(address)).classes("nc-lines")
+        ui.link(f"{name} ({size_text(medium.size)})", target=link_to(address)).classes("nc-lines")
         return
     shown = ui.element(tag).classes("nc-chat-picture" if tag == "img" else "nc-chat-medium")
     shown.props["src"] = address
@@ -112,4 +141,6 @@ def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
         shown.props["aria-label"] = name
 
 
+NEED_DETAIL = frozenset({"named", "forced"})
+"""Reasons whose sentence names something that a turn of an erased message does not know."""
 _MIME = {"img": "image", "audio": "audio", "video": "video"}

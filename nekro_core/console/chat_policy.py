@@ -1,19 +1,22 @@
 """Draws how the bot behaves in a chat, as a form. Each field is saved by itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nicegui import ui
+from nicegui.elements.mixins.validation_element import ValidationElement
 
 from nekro_core.chat import ChatKey
+from nekro_core.console.chat_people import QUOTAS
 from nekro_core.console.view import View
-from nekro_core.operator.chats import ChatPolicyView
-from nekro_core.operator.errors import OperatorError
+from nekro_core.operator.chat_policy import ChatPolicyView
+from nekro_core.operator.errors import InvalidParameters, OperatorError
 from nekro_core.operator.roles import AccessRole
 from nekro_core.policy import ChatState
+from nekro_core.system.errors import NekroError
 
 _LOOK_S = 5.0
-_QUOTAS = ("turns", "tokens", "money")
+_Inputs = Mapping[str, ValidationElement[Any]]
 
 
 async def draw_policy(view: View, chat_key: ChatKey) -> None:
@@ -87,7 +90,7 @@ class _PolicyForm:
             )
             select.props("outlined dense").classes("nc-wide")
             self._editable(select)
-            select.on_value_change(lambda event: self._put(field, event.value))
+            select.on_value_change(lambda event: self._put(field, event.value, {"": select}))
 
     def _listed(self, policy: ChatPolicyView, field: str, values: Any) -> None:
         self._typed(
@@ -117,24 +120,24 @@ class _PolicyForm:
                 try:
                     given = read(box.value or "")
                 except OperatorError as error:
-                    self._view.show_error(error)
+                    _tell(box, str(error))
                     return
-                await self._put(field, given)
+                await self._put(field, given, {"": box})
 
             self._save_button(save)
 
     def _quota(self, policy: ChatPolicyView, field: str, quota: dict[str, Any]) -> None:
         with self._frame(policy, field), ui.element("div").classes("nc-row"):
             ui.label(self._view.say(f"chats.f_{field}")).classes("nc-wide nc-small")
-            boxes = {}
-            for name in _QUOTAS:
+            boxes: dict[str, ValidationElement[Any]] = {}
+            for name in QUOTAS:
                 box = ui.number(self._view.say(f"chats.quota_{name}"), value=quota.get(name))
                 boxes[name] = box.props("outlined dense").classes("nc-grow")
                 self._editable(box)
 
             async def save() -> None:
                 given = {name: box.value for name, box in boxes.items() if box.value is not None}
-                await self._put(field, given)
+                await self._put(field, given, boxes)
 
             self._save_button(save)
 
@@ -143,7 +146,8 @@ class _PolicyForm:
         if field in policy.own and self._view.may(AccessRole.OPERATOR):
             with frame:
                 ui.button(
-                    self._view.say("chats.use_general"), on_click=lambda: self._put(field, None)
+                    self._view.say("chats.use_general"),
+                    on_click=lambda: self._put(field, None, {}),
                 ).props("flat dense no-caps size=sm")
         return frame
 
@@ -155,7 +159,9 @@ class _PolicyForm:
         if self._view.may(AccessRole.OPERATOR):
             ui.button(self._view.say("chats.save"), on_click=save).props("flat dense no-caps")
 
-    async def _put(self, field: str, value: Any) -> None:
+    async def _put(self, field: str, value: Any, boxes: _Inputs) -> None:
+        """Save a field. ``boxes`` are its inputs, by the name that follows ``value.`` in a problem;
+        the empty name is the input for all other problems."""
         given = {
             "chat_key": str(self._chat_key),
             "field": field,
@@ -163,11 +169,33 @@ class _PolicyForm:
             "revision": self._revision,
         }
         view = self._view
+
+        def refused(error: NekroError) -> None:
+            problems = error.problems if isinstance(error, InvalidParameters) else {}
+            for name, problem in problems.items():
+                box = boxes.get(name.removeprefix("value").lstrip("."), boxes.get(""))
+                if box is None:
+                    break
+                _tell(box, problem)
+            else:
+                if problems:
+                    return
+            view.show_error(error)
+
+        for box in boxes.values():
+            box.error = None
         await view.perform(
             view.operator.chats.set_policy.invoke(view.actor, given),
             view.say("chats.policy_set"),
             refresh=self._read,
+            refused=refused,
         )
+
+
+def _tell(box: ValidationElement[Any], problem: str) -> None:
+    """Show what is wrong at an input, and put the cursor there."""
+    box.error = problem
+    box.run_method("focus")
 
 
 def _pairs(text: str) -> dict[str, str]:

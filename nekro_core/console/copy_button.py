@@ -8,7 +8,7 @@ from nicegui.events import GenericEventArguments
 from nekro_core.console.view import View
 
 
-def copy_button(view: View, text: str, name: str) -> ui.button:
+def copy_button(view: View, text: str, name: str, *, labelled: bool = False) -> ui.button:
     """Draw a button that copies a text, and tells whether it was copied. Copying happens in the
     browser, because browsers allow it only while a click is handled.
 
@@ -16,6 +16,7 @@ def copy_button(view: View, text: str, name: str) -> ui.button:
         view: The opened page.
         text: The text that is copied.
         name: What the text is, for screen readers.
+        labelled: Whether the button has a word beside its picture.
 
     Returns:
         The button.
@@ -25,7 +26,9 @@ def copy_button(view: View, text: str, name: str) -> ui.button:
         copied = event.args is True
         view.tell(view.say("copy.copied" if copied else "copy.failed"), bad=not copied)
 
-    button = ui.button(icon="content_copy").props("flat dense round")
+    label = view.say("copy.label") if labelled else ""
+    button = ui.button(label, icon="content_copy")
+    button.props("outline no-caps" if labelled else "flat dense round")
     button.props["aria-label"] = view.say("copy.copy", what=name)
     # A JSON text is a JavaScript expression.
     button.on("click", told, js_handler=f"async () => emit(await copyText({json.dumps(text)}))")

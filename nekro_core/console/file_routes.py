@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from nekro_core.chat import ChatKey, Media
 from nekro_core.console.frame import ActorOf
-from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.errors import NoSuchItem, NotAllowed
 from nekro_core.operator.media_response import media_response
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import AccessRole
@@ -38,10 +38,13 @@ def file_routes(operator: Operator, actor_of: ActorOf) -> APIRouter:
     async def medium(
         request: Request, seq: Annotated[int, Path(le=_LARGEST)], number: int
     ) -> Response:
-        if not actor_of(request).in_scope("chats", acts=False):
+        actor = actor_of(request)
+        if not actor.in_scope("chats", acts=False):
             return _refused(403, "this needs the scope chats:read")
         try:
-            found, data = await operator.chats.medium_bytes(seq, number)
+            found, data = await operator.chats.medium_bytes(actor, seq, number)
+        except NotAllowed as error:
+            return _refused(403, str(error))
         except NoSuchItem as error:
             return _refused(404, str(error))
         return media_response(found, data, request.headers.get("range", ""))

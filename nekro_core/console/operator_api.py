@@ -128,11 +128,12 @@ async def _body(request: Request) -> Mapping[str, Any]:
 
 def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str, Any]:
     """Read the parameters of a query. A text that should be a list or an object is JSON."""
-    properties = operation.declaration.parameters.model_json_schema().get("properties", {})
+    schema = operation.declaration.parameters.model_json_schema()
+    properties, defined = schema.get("properties", {}), schema.get("$defs", {})
     parameters: dict[str, Any] = {}
     for name in request.query_params:
         texts = request.query_params.getlist(name)
-        kinds = _kinds(properties.get(name, {}))
+        kinds = _kinds(properties.get(name, {}), defined)
         if "array" in kinds and not texts[0].lstrip().startswith("["):
             parameters[name] = texts
         elif kinds & {"array", "object"}:
@@ -147,9 +148,13 @@ def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str
     return parameters
 
 
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    kinds = {str(each.get("type", "object")) for each in schema.get("anyOf", ())}
-    return kinds or {str(schema.get("type", "string"))}
+def _kinds(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> set[str]:
+    """Return the JSON types that a parameter can have."""
+    if "anyOf" in schema:
+        return set().union(*(_kinds(each, defined) for each in schema["anyOf"]))
+    if "$ref" in schema:
+        return _kinds(defined[schema["$ref"].rpartition("/")[2]], defined)
+    return {str(schema.get("type", "string"))}
 
 
 def _json_of(annotation: Any, value: Any) -> Any:

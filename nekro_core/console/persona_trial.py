@@ -5,7 +5,7 @@ from collections.abc import Callable
 import anyio
 from nicegui import ui
 
-from nekro_core.console.chat_choice import choose_chat
+from nekro_core.console.chat_chooser import choose_chat
 from nekro_core.console.view import View
 from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.personas import PersonaReply

@@ -9,15 +9,13 @@ from nicegui import ui
 from nicegui.element import Element
 
 from nekro_core.agent.turn.tool_trials import ShownTool
+from nekro_core.console.chat_chooser import choose_chat
 from nekro_core.console.form_view import FormView
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, empty, start_job
 from nekro_core.operator.plugin_views import TrialView
 from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
-
-_CHATS = 30
-"""Maximum number of chats that are offered at once."""
 
 
 async def draw_tools(view: View, plugin: Callable[[], str]) -> Any:
@@ -31,7 +29,7 @@ async def draw_tools(view: View, plugin: Callable[[], str]) -> Any:
         A refreshable.
     """
     may = view.may(AccessRole.OPERATOR)
-    chat = await _draw_chat(view) if may else None
+    chat = await choose_chat(view, view.say("plugins.chat")) if may else None
 
     @ui.refreshable
     async def show() -> None:
@@ -45,37 +43,6 @@ async def draw_tools(view: View, plugin: Callable[[], str]) -> Any:
 
     await show()
     return show
-
-
-async def _draw_chat(view: View) -> ui.select:
-    """Draw the choice of the chat in which tools are tried."""
-
-    async def names(text: str) -> dict[str, str]:
-        found = await view.operator.chats.newest(view.actor, text=text, limit=_CHATS)
-        return {
-            str(each.chat_key): f"{each.name} ({each.chat_key})"
-            if each.name
-            else str(each.chat_key)
-            for each in found.chats
-        }
-
-    select = ui.select(
-        await names(""), label=view.say("plugins.chat"), with_input=True, clearable=True
-    )
-    select.props("outlined dense input-debounce=200").classes("nc-plugin-chat")
-
-    async def search(event: Any) -> None:
-        try:
-            found = await names(str(event.args or "")[:200])
-        except NekroError as error:
-            view.show_error(error)
-            return
-        if select.value:
-            found.setdefault(select.value, select.value)
-        select.set_options(found, value=select.value)
-
-    select.on("input-value", search)
-    return select
 
 
 def _draw_tool(view: View, tool: ShownTool, chat: ui.select | None) -> None:

@@ -1,23 +1,12 @@
 """Draws what is shown only once: links, tokens and recovery codes, with a button to copy them."""
 
 import base64
-import json
 
 import segno
 from nicegui import ui
 
+from nekro_core.console.copy_button import copy_button
 from nekro_core.console.view import View
-
-_COPY = """
-const text = %s;
-const byHand = () => {
-  const area = document.createElement("textarea");
-  area.value = text; document.body.append(area); area.select();
-  document.execCommand("copy"); area.remove();
-};
-if (navigator.clipboard) navigator.clipboard.writeText(text).catch(byHand); else byHand();
-"""
-"""Browsers have no ``navigator.clipboard`` on pages without TLS."""
 
 
 def qr_code(address: str, label: str) -> None:
@@ -30,16 +19,6 @@ def qr_of_svg(svg: str, label: str) -> None:
     """Draw a QR code that is an SVG element."""
     encoded = base64.b64encode(_with_namespace(svg).encode()).decode()
     _picture(f"data:image/svg+xml;base64,{encoded}", label)
-
-
-def copy_button(view: View, text: str) -> None:
-    """Draw a button that copies a text."""
-
-    def copy() -> None:
-        ui.run_javascript(_COPY % json.dumps(text))
-        view.tell(view.say("account.copied"))
-
-    ui.button(view.say("account.copy"), icon="content_copy", on_click=copy).props("outline no-caps")
 
 
 def show_once(view: View, title: str, text: str, *, hint: str = "", qr: bool = False) -> None:
@@ -60,7 +39,7 @@ def show_once(view: View, title: str, text: str, *, hint: str = "", qr: bool = F
         if qr:
             qr_code(text, title)
         with ui.row().classes("nc-dialog-buttons"):
-            copy_button(view, text)
+            copy_button(view, text, title, labelled=True)
             ui.button(view.say("account.close_once"), on_click=dialog.close).props(
                 "unelevated no-caps"
             )

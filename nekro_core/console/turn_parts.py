@@ -22,15 +22,19 @@ _STATES = {
 def ending(view: View, turn: TurnView) -> None:
     """Draw how a turn ended."""
     stop = "running" if turn.running else turn.stop
-    known = {*_NORMAL, "running", "model", "limit"}
-    family = stop if stop in known else stop.partition("_")[0]
-    text = view.say(f"turns.stop_{family}") if family in known else stop
-    if stop not in (text, family):
-        text = f"{text} ({stop})"
+    text = stop_text(view, stop)
     kind = "warn" if turn.running else "good" if stop in _NORMAL else "bad"
     badge(text, kind)
     if turn.failed and stop in _NORMAL:
         badge(view.say("turns.with_errors"), "bad")
+
+
+def stop_text(view: View, stop: str) -> str:
+    """Return the reason for the end of a turn, with its code if several have the same text."""
+    known = {*_NORMAL, "running", "model", "limit"}
+    family = stop if stop in known else stop.partition("_")[0]
+    text = view.say(f"turns.stop_{family}") if family in known else stop
+    return text if stop in (text, family) else f"{text} ({stop})"
 
 
 def amount(view: View, turn: TurnView) -> list[str]:

@@ -8,8 +8,8 @@ from nicegui import ui
 from nekro_core.console.turn_parts import code_block, draw_run, duration, ending, readable
 from nekro_core.console.turn_prompt import draw_prompt
 from nekro_core.console.view import View
-from nekro_core.console.widgets import badge, heading, start_job
-from nekro_core.operator.jobs import JobState
+from nekro_core.console.widgets import badge, heading, show_job, start_job
+from nekro_core.operator.jobs import JobState, RunningJob
 from nekro_core.operator.roles import AccessRole
 from nekro_core.operator.turns import TurnDetails, TurnReplayView
 
@@ -79,6 +79,19 @@ async def _draw_form(view: View, turn_id: int, done: Any) -> None:
 
     known.on_value_change(chosen)
     progress = ui.element("div").classes("nc-list")
+    action = view.operator.turns.replay
+
+    def ended(job: RunningJob) -> None:
+        begin.enable()
+        if job.outcome is not None:
+            done(job.outcome.result)
+
+    running = view.operator.jobs.running(action.full_name, turn_id=turn_id)
+    if running is not None:
+        # It was started before the page was loaded again, or by somebody else.
+        begin.disable()
+        with progress:
+            show_job(view, running, done=view.say("turns.replayed"), on_end=lambda: ended(running))
 
     def start() -> None:
         given = {
@@ -89,14 +102,13 @@ async def _draw_form(view: View, turn_id: int, done: Any) -> None:
         }
 
         def end() -> None:
-            begin.enable()
-            if job is not None and job.outcome is not None:
-                done(job.outcome.result)
+            if job is not None:
+                ended(job)
 
         with progress:
             job = start_job(
                 view,
-                view.operator.turns.replay,
+                action,
                 given,
                 done=view.say("turns.replayed"),
                 on_end=end,

@@ -11,6 +11,8 @@ from nekro_core.console.view import View
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.jobs import JobState, RunningJob
+from nekro_core.operator.roles import AccessRole
+from nekro_core.system.errors import NekroError
 
 Item = TypeVar("Item")
 
@@ -21,6 +23,16 @@ def local_time(seconds: float, *, date: bool = True) -> str:
         return ""
     form = "%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S"
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime(form)
+
+
+def size_text(size: int) -> str:
+    """Return a size in bytes for people."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
 
 
 def empty(view: View, key: str) -> None:
@@ -148,13 +160,30 @@ def start_job(
     except OperatorError as error:
         view.show_error(error)
         return None
+    show_job(view, job, done=done, on_end=on_end)
+    return job
+
+
+def show_job(
+    view: View, job: RunningJob, *, done: str, on_end: Callable[[], Any] | None = None
+) -> None:
+    """Show the progress of a long action where this function is called, with a button that cancels
+    it. The other arguments are those of `start_job`."""
+
+    async def cancel() -> None:
+        try:
+            await view.operator.jobs.cancel(view.actor, job_id=job.job_id)
+        except NekroError as error:
+            view.show_error(error)
+
     with ui.element("div").classes("nc-card nc-row nc-job") as card:
         card.props('role="status"')
         ui.spinner(size="22px")
         text = ui.label(view.say("jobs.begins")).classes("nc-grow")
         bar = ui.linear_progress(value=0, show_value=False).props("instant-feedback rounded")
         bar.props(f'aria-label="{view.say("jobs.progress")}"')
-        ui.button(view.say("frame.cancel"), on_click=job.scope.cancel).props("flat dense no-caps")
+        if view.may(AccessRole.OPERATOR):
+            ui.button(view.say("frame.cancel"), on_click=cancel).props("flat dense no-caps")
 
     async def look() -> None:
         text.text = job.text or view.say("jobs.begins")
@@ -175,4 +204,3 @@ def start_job(
             await result
 
     timer = ui.timer(_LOOK_S, look)
-    return job

@@ -1,30 +1,80 @@
 """Makes the changes of chat commands as actions of operators."""
 
-from nekro_core.chat import ChatKey
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+from nekro_core.agent.commands.actions import ChangeRefused
+from nekro_core.agent.erasure.erasure import ErasureReport
+from nekro_core.chat import ChatKey, Record
+from nekro_core.operator.audit import Done
 from nekro_core.operator.chats import Chats
+from nekro_core.operator.erasure import Erasure
+from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
+from nekro_core.policy import InvalidOverride
+
+Result = TypeVar("Result")
 
 
 class ChatCommandActions:
-    """Writes the overrides that commands such as ``/off`` and ``/persona`` change.
+    """The `CommandActions` of a bot with operators.
 
     The command router has checked before whether the person may use the command. An operator can
     set for each chat who may. So the actor always gets the role that the action needs.
     """
 
-    def __init__(self, chats: Chats) -> None:
+    def __init__(self, chats: Chats, erasure: Erasure) -> None:
         self._chats = chats
+        self._erasure = erasure
 
     async def set_policy(
         self, context: CommandExecutionContext, chat: ChatKey, field: str, value: object | None
     ) -> None:
-        """Change a field of a chat's overrides. Raises `OperatorError`, `InvalidOverride` and
-        `OSError`."""
-        actor = Actor(
-            name=f"{context.adapter_key}:{context.user_id}",
-            role=AccessRole.OPERATOR,
-            origin=RequestOrigin.CHAT,
-        )
+        """See `CommandActions`."""
         given = {"chat_key": chat, "field": field, "value": value}
-        await self._chats.set_policy.invoke(actor, given)
+        await _told(self._chats.set_policy.invoke(_actor(context), given))
+
+    async def set_person_quota(
+        self,
+        context: CommandExecutionContext,
+        place: str,
+        user_id: str,
+        quota: Mapping[str, Any] | None,
+    ) -> None:
+        """See `CommandActions`."""
+        given = {"place": place, "user_id": user_id, "quota": quota}
+        await _told(self._chats.set_person_quota.invoke(_actor(context), given))
+
+    async def stop(self, context: CommandExecutionContext, record: Record) -> None:
+        """See `CommandActions`."""
+        given = {"chat_key": record.chat_key, "message": record.seq}
+        await _told(self._chats.stop.invoke(_actor(context), given))
+
+    async def reset(self, context: CommandExecutionContext, chat: ChatKey, before: int) -> None:
+        """See `CommandActions`."""
+        given = {"chat_key": chat, "before": before}
+        await _told(self._chats.reset.invoke(_actor(context), given))
+
+    async def erase(
+        self, context: CommandExecutionContext, chat: ChatKey, user_id: str
+    ) -> ErasureReport:
+        """See `CommandActions`."""
+        given = {"chat_key": chat, "user_id": user_id}
+        return (await _told(self._erasure.erase_person.invoke(_actor(context), given))).result
+
+
+def _actor(context: CommandExecutionContext) -> Actor:
+    return Actor(
+        name=f"{context.adapter_key}:{context.user_id}",
+        role=AccessRole.OPERATOR,
+        origin=RequestOrigin.CHAT,
+    )
+
+
+async def _told(action: Awaitable[Done[Result]]) -> Done[Result]:
+    """Carry an action out. What an operator would read of a refusal, the person reads too."""
+    try:
+        return await action
+    except (OperatorError, InvalidOverride) as error:
+        raise ChangeRefused(str(error)) from error

@@ -1,55 +1,49 @@
 """Shows the chats of all platforms with their history and members, and changes what the bot does in
 them."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
-import msgspec
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from nekro_core.chat import (
-    Author,
-    ChatKey,
-    DeliveryState,
-    Media,
-    Receipt,
-    Record,
-    Segments,
-    Text,
-    plain_text,
-)
+from nekro_core.chat import ChatKey, Media, Receipt, Record, Segments, Text
 from nekro_core.delivery.activity import Activity
 from nekro_core.operator.actions import Area, action, query
-from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.audit import AuditLog, Change
+from nekro_core.operator.chat_policy import (
+    ChatPolicies,
+    ChatPolicyView,
+    PolicyField,
+    ToolSwitchView,
+)
+from nekro_core.operator.chat_views import (
+    ChatRowView,
+    ChatsView,
+    DecisionView,
+    FoundView,
+    MemberView,
+    MessageView,
+    SentView,
+    chat_view,
+    decision_view,
+    member_view,
+    message_view,
+)
 from nekro_core.operator.contract import ActivityFeed
-from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem, NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor
-from nekro_core.policy import ChatOverrides, ChatState, PolicyFile
+from nekro_core.plugins.authoring.context import AgentCtx
+from nekro_core.policy import ChatState
 from nekro_core.policy.resolver import PolicyResolver
-from nekro_core.store import ChatMember, ChatSummary, HistoryLine, Store, Usage
+from nekro_core.store import ChatSummary, HistoryLine, Store
 from nekro_core.store.traces import media_in
+from nekro_core.tools.names import ToolSet
 
-_PREVIEW = 120
-"""Maximum number of characters of the newest message in a list."""
 MAX_SAID = 20_000
 """Maximum number of characters of a message that an operator sends."""
-PolicyField = Literal[
-    "state",
-    "persona",
-    "persona_name",
-    "names",
-    "private",
-    "model",
-    "mode",
-    "chat_quota",
-    "person_quota",
-    "commands",
-    "operators",
-    "ignore",
-]
+_MOST_LOOKED_AT = 1_000
+"""How many looks at recalled messages are remembered, for their pictures and files."""
 Limit = Annotated[int, Field(ge=1, le=500)]
 Seq = Annotated[int, Field(ge=0)]
 
@@ -63,8 +57,16 @@ class ChatControl(Protocol):
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn. Returns False if no turn runs."""
 
-    async def reset(self, chat_key: ChatKey) -> None:
-        """Begin a new conversation."""
+    def on_stop(self, record: Record) -> None:
+        """Stop the chat's running turn, or drop the questions before a message, and tell the
+        chat."""
+
+    async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
+        """Begin a new conversation, and drop the waiting questions: all, or those before a
+        message."""
+
+    async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
+        """Act on a change of what the bot does in a chat."""
 
 
 class MediaReading(Protocol):
@@ -81,197 +83,14 @@ class MessageSending(Protocol):
         """Send a message. Returns the outcome of each platform call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageView:
-    """What turns used. ``cost`` is in the operator's currency."""
+class ChatTools(Protocol):
+    """The tools of chats (`nekro_core.plugins.host.active_plugins.ActivePlugins`)."""
 
-    turns: int
-    requests: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float
+    def context_for(self, chat_key: ChatKey) -> AgentCtx:
+        """Make a context in a chat."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRowView:
-    """A chat in the list.
-
-    Attributes:
-        chat_key: The chat.
-        platform: The adapter of its platform.
-        account: The bot's account.
-        kind: ``group``, ``private`` or ``channel``.
-        name: What the platform calls it, or the person of a private chat; empty if not known.
-        state: Whether the bot answers there.
-        working: Whether a turn runs there now.
-        newest_seq: The number of the newest message.
-        newest_time: When it was written, in seconds since 1970.
-        newest_by: The name of its author; empty for the bot.
-        newest_text: Its beginning.
-        messages: How many messages people wrote, of all time.
-        sent: How many messages the bot sent, of all time.
-        used: What the turns used, of all time.
-    """
-
-    chat_key: ChatKey
-    platform: str
-    account: str
-    kind: str
-    name: str
-    state: ChatState
-    working: bool
-    newest_seq: int
-    newest_time: float
-    newest_by: str
-    newest_text: str
-    messages: int
-    sent: int
-    used: UsageView
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatsView:
-    """A part of the list. ``before`` is the argument for the next part; 0 at the end."""
-
-    chats: list[ChatRowView]
-    before: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionView:
-    """Why the bot answered a message, or why not.
-
-    Attributes:
-        reason: A `nekro_core.store.DecisionReason`; empty if nothing is stored: the bot has just
-            received the message, or it did so before it stored reasons.
-        asked: Whether the message asked for an answer.
-        detail: Which name, plugin, command, notice or quota it was.
-        turn_id: The turn that read the message; 0 if there is none.
-    """
-
-    reason: str = ""
-    asked: bool = False
-    detail: str = ""
-    turn_id: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediumView:
-    """A picture, voice, video or file of a message. `Chats.medium` finds its bytes by ``number``,
-    its place in the message from 0. ``problem`` says why the bot has no copy."""
-
-    number: int
-    name: str
-    mime: str
-    size: int
-    seconds: float
-    problem: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageView:
-    """One line of a history.
-
-    Attributes:
-        seq: Its number. Later lines have larger numbers.
-        chat_key: The chat.
-        author: ``person``, ``bot`` or ``system``.
-        user_id: The platform's id of the person.
-        user_name: The person's name when the message was written.
-        role: The person's role in the chat.
-        time: Seconds since 1970.
-        text: The content as text. Media are named in brackets.
-        segments: The content in parts, without the paths and addresses of media.
-        media: The media in it.
-        message_id: The platform's id.
-        recalled: Whether its author recalled it, or a plugin hid it; ``decision`` says which.
-        run_id: The run that sent it, if the bot sent it.
-        state: The state of delivery, if the bot sent it.
-        decision: Why the bot answered it, or why not.
-    """
-
-    seq: int
-    chat_key: ChatKey
-    author: Author
-    user_id: str
-    user_name: str
-    role: str
-    time: float
-    text: str
-    segments: list[dict[str, Any]]
-    media: list[MediumView]
-    message_id: str
-    recalled: bool
-    run_id: str
-    state: DeliveryState
-    decision: DecisionView
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundView:
-    """A part of what a search finds, newest first. ``before`` is the argument for the next part; 0
-    if all messages were searched. A part may be empty although a later part is not."""
-
-    messages: list[MessageView]
-    before: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberView:
-    """A person in a chat. ``role`` is empty if the person has written nothing for long."""
-
-    user_id: str
-    name: str
-    role: str
-    messages: int
-    day: UsageView
-    ever: UsageView
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatPolicyView:
-    """How the bot behaves in a chat.
-
-    Attributes:
-        own: The fields that are set for this chat.
-        state: Whether the bot answers.
-        persona: The persona in force.
-        persona_name: The persona of the library from which it comes; empty if it comes from
-            elsewhere.
-        names: The names by which people call the bot.
-        private: Whether all messages of a private chat are answered.
-        model: The model that answers.
-        mode: ``code`` or ``tools``.
-        chat_quota: What the chat may use in 24 hours.
-        person_quota: What each person may use.
-        commands: The commands that need another permission here than usual, and which.
-        operators: Platform ids of people who have the permission ``advanced`` here.
-        ignored: Platform ids of people and bots that get no answer here.
-        revision: Changes whenever ``own`` changes; see `Chats.set_policy`.
-    """
-
-    own: dict[str, Any]
-    state: ChatState
-    persona: str
-    persona_name: str
-    names: tuple[str, ...]
-    private: bool
-    model: str
-    mode: str
-    chat_quota: dict[str, Any]
-    person_quota: dict[str, Any]
-    commands: dict[str, str]
-    operators: list[str]
-    ignored: list[str]
-    revision: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SentView:
-    """The outcome of one platform call. ``reason`` says why it failed."""
-
-    state: DeliveryState
-    reason: str
+    async def all_tools_in(self, ctx: AgentCtx) -> ToolSet:
+        """Get the tools of a chat, with those that are switched off there."""
 
 
 class Chats(Area):
@@ -285,6 +104,7 @@ class Chats(Area):
         outbox: Sends messages.
         activity: The events in the chats.
         media: The stored media of chats.
+        tools: The tools of chats.
     """
 
     name = "chats"
@@ -299,14 +119,17 @@ class Chats(Area):
         outbox: MessageSending,
         activity: ActivityFeed,
         media: MediaReading,
+        tools: ChatTools,
     ) -> None:
         super().__init__(audit)
         self._store = store
-        self._policies = policies
+        self._policies = ChatPolicies(policies)
         self._sessions = sessions
         self._outbox = outbox
         self._activity = activity
         self._media = media
+        self._tools = tools
+        self._looked_at: dict[tuple[str, int], None] = {}
 
     @query(role=AccessRole.VIEWER)
     async def newest(
@@ -370,7 +193,7 @@ class Chats(Area):
         lines = await self._store.chat_list.history(
             chat_key, before=before, after=after, limit=limit
         )
-        return [_message(line) for line in lines]
+        return [message_view(line) for line in lines]
 
     @query(role=AccessRole.VIEWER)
     async def search(
@@ -394,7 +217,7 @@ class Chats(Area):
         if not text.strip():
             raise InvalidParameters({"text": "expected a word or a part of a message"})
         found = await self._store.search.find(text, chat_key=chat_key, before=before, limit=limit)
-        return FoundView(messages=[_message(line) for line in found.lines], before=found.before)
+        return FoundView(messages=[message_view(line) for line in found.lines], before=found.before)
 
     @query(role=AccessRole.VIEWER)
     async def members(
@@ -411,7 +234,7 @@ class Chats(Area):
             limit: The largest number of people.
         """
         found = await self._store.chat_list.members(chat_key, limit=limit)
-        return [_member(each) for each in found]
+        return [member_view(each) for each in found]
 
     @query(role=AccessRole.VIEWER)
     async def decision(self, actor: Actor, *, seq: Seq) -> DecisionView:  # noqa: ARG002
@@ -420,7 +243,7 @@ class Chats(Area):
         Args:
             seq: The message's number.
         """
-        return _decision(await self._line(seq))
+        return decision_view(await self._line(seq))
 
     @query(role=AccessRole.VIEWER)
     async def policy(self, actor: Actor, *, chat_key: ChatKey) -> ChatPolicyView:  # noqa: ARG002
@@ -429,7 +252,7 @@ class Chats(Area):
         Args:
             chat_key: The chat.
         """
-        return self._policy(chat_key)
+        return self._policies.view(chat_key)
 
     @action(role=AccessRole.OPERATOR)
     async def set_policy(
@@ -441,34 +264,92 @@ class Chats(Area):
         value: Any = None,
         revision: str = "",
     ) -> Change[ChatPolicyView]:
-        """Change how the bot behaves in a chat. The change is in force at once.
+        """Change how the bot behaves in a chat. The change is in force at once. If the bot is not
+        to answer any more, its turn there is stopped.
 
         Args:
             chat_key: The chat.
             field: The field to change, as a table of the file of overrides names it.
             value: The new value; None to use the value of the account or the bot again.
-            revision: The ``revision`` of the policy that was shown. If somebody changed the policy
-                since, nothing is changed. Empty to change it in any case.
+            revision: The ``revision`` of the policy that was shown (for ``tools``, its
+                ``tools_revision``). If somebody changed the policy since, nothing is changed. Empty
+                to change it in any case.
         """
-        own = self._own(chat_key)
-        if revision and revision != _revision(own):
-            raise ChangedMeanwhile(
-                f"the policy of {chat_key} was changed meanwhile: look at it again"
-            )
-        old = own.get(field)
-        new = None if value is None else _checked(field, value)
-        await self._file.put(("chats", str(chat_key)), field, new)
-        undo = UndoCall(
-            action="chats.set_policy",
-            parameters={"chat_key": str(chat_key), "field": field, "value": old},
-        )
-        return Change(
-            result=self._policy(chat_key),
-            subject=str(chat_key),
-            old={field: old},
-            new={field: new},
-            undo=undo,
-        )
+        was = self._policies.state(chat_key)
+        change = await self._policies.change(chat_key, field, value, revision)
+        if field == "state":
+            await self._sessions.follow_state(chat_key, was)
+        return change
+
+    @query(role=AccessRole.VIEWER)
+    async def person_quota(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        place: Annotated[str, Field(min_length=1, max_length=100)],
+        user_id: Annotated[str, Field(min_length=1, max_length=200)],
+    ) -> dict[str, Any]:
+        """Get how much a person may use in 24 hours, as it is set for this person alone; empty if
+        nothing is.
+
+        Args:
+            place: The adapter's name, for all accounts of the platform; or the instance of one
+                account.
+            user_id: The platform's id of the person.
+        """
+        return self._policies.person_quota(place, user_id)
+
+    @action(role=AccessRole.OPERATOR)
+    async def set_person_quota(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        place: Annotated[str, Field(min_length=1, max_length=100)],
+        user_id: Annotated[str, Field(min_length=1, max_length=200)],
+        quota: Any = None,
+    ) -> Change[dict[str, Any]]:
+        """Set how much a person may use in 24 hours, in all chats. The quotas of chats for each
+        person apply to the fields that are not set here.
+
+        Args:
+            place: The adapter's name, for all accounts of the platform; or the instance of one
+                account.
+            user_id: The platform's id of the person.
+            quota: ``turns``, ``tokens`` and ``money``, each a number or nothing; 0 is no limit.
+                Nothing to remove the quota.
+        """
+        return await self._policies.set_person_quota(place, user_id, quota)
+
+    @query(role=AccessRole.VIEWER)
+    async def tools(self, actor: Actor, *, chat_key: ChatKey) -> list[ToolSwitchView]:  # noqa: ARG002
+        """List the tools that the agent of a chat has or could have, by plugin.
+
+        Args:
+            chat_key: The chat.
+        """
+        found = await self._tools.all_tools_in(self._tools.context_for(chat_key))
+        return self._policies.switches(chat_key, found)
+
+    @action(role=AccessRole.OPERATOR)
+    async def switch_tool(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        name: Annotated[str, Field(min_length=1, max_length=401)],
+        on: bool,
+        revision: str = "",
+    ) -> Change[ChatPolicyView]:
+        """Switch a tool of a chat on or off, or all tools of a plugin. The change is in force at
+        once: the prompt lacks the tool, and a call of it is refused.
+
+        Args:
+            chat_key: The chat.
+            name: ``plugin:function`` for one tool, ``plugin`` for all of a plugin, ``*`` for all.
+            on: Whether the agent has it.
+            revision: The ``tools_revision`` of the policy that was shown; as in `set_policy`.
+        """
+        return await self._policies.switch_tool(chat_key, name, on=on, revision=revision)
 
     @action(role=AccessRole.OPERATOR)
     async def say(
@@ -490,24 +371,67 @@ class Chats(Area):
         return Change(result=sent, subject=str(chat_key), new=text)
 
     @action(role=AccessRole.OPERATOR)
-    async def stop(self, actor: Actor, *, chat_key: ChatKey) -> Change[bool]:  # noqa: ARG002
+    async def show_recalled(
+        self,
+        actor: Actor,
+        *,
+        seq: Seq,
+    ) -> Change[MessageView]:
+        """Show the content of a message that its author recalled or a plugin hid. Its author
+        expects that nobody sees it any more, so the audit log says who looked at it. The message is
+        deleted with its age, or when its author is erased.
+
+        Args:
+            seq: The message's number.
+        """
+        line = await self._line(seq)
+        if not line.record.recalled:
+            raise NoSuchItem(f"message {seq} was not recalled; the history shows it")
+        self._looked_at[actor.name, seq] = None
+        if len(self._looked_at) > _MOST_LOOKED_AT:
+            del self._looked_at[next(iter(self._looked_at))]
+        subject = f"{line.record.chat_key} {seq}"
+        return Change(result=message_view(line, with_recalled=True), subject=subject)
+
+    @action(role=AccessRole.OPERATOR)
+    async def stop(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        message: Seq = 0,
+    ) -> Change[bool]:
         """Stop the turn that runs in a chat. Returns whether one ran.
 
         Args:
             chat_key: The chat.
+            message: The number of the message with which a person asked for it, if one did. If no
+                turn runs, the questions before it are dropped. The chat is told.
         """
-        return Change(result=await self._sessions.stop(chat_key), subject=str(chat_key))
+        ran = self._sessions.working(chat_key)
+        if message:
+            self._sessions.on_stop((await self._line(message)).record)
+        else:
+            ran = await self._sessions.stop(chat_key)
+        return Change(result=ran, subject=str(chat_key))
 
     @action(role=AccessRole.OPERATOR, destructive=True)
-    async def reset(self, actor: Actor, *, chat_key: ChatKey) -> Change[None]:  # noqa: ARG002
+    async def reset(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        before: Seq = 0,
+    ) -> Change[None]:
         """Begin a new conversation in a chat: the agent forgets what was said, and the boxes of the
         chat are removed with their files. The history stays.
 
         Args:
             chat_key: The chat.
+            before: A message's number: only questions before it are dropped. 0 to drop all.
         """
         await self._known(chat_key)
-        await self._sessions.reset(chat_key)
+        await self._sessions.reset(chat_key, before)
         return Change(result=None, subject=str(chat_key))
 
     async def medium(self, seq: int, number: int) -> tuple[ChatKey, Media]:
@@ -529,10 +453,11 @@ class Chats(Area):
             raise NoSuchItem(f"message {seq} has no medium {number}")
         return record.chat_key, media[number]
 
-    async def medium_bytes(self, seq: int, number: int) -> tuple[Media, bytes]:
+    async def medium_bytes(self, actor: Actor, seq: int, number: int) -> tuple[Media, bytes]:
         """Read a medium of a message, for a page that shows it.
 
         Args:
+            actor: Who wants to see it.
             seq: The message's number.
             number: `MediumView.number`.
 
@@ -541,7 +466,10 @@ class Chats(Area):
 
         Raises:
             NoSuchItem: There is no such message or medium, or the bot has no copy.
+            NotAllowed: The message was recalled, and the actor has not called `show_recalled`.
         """
+        if (await self._line(seq)).record.recalled and (actor.name, seq) not in self._looked_at:
+            raise NotAllowed(f"message {seq} was recalled; chats.show_recalled shows it")
         chat_key, medium = await self.medium(seq, number)
         data = await self._media.read(chat_key, medium.path) if medium.path else None
         if data is None:
@@ -562,38 +490,10 @@ class Chats(Area):
         """
         return self._activity.watch(chat_key)
 
-    @property
-    def _file(self) -> PolicyFile:
-        return self._policies.conduct
-
-    def _own(self, chat_key: ChatKey) -> dict[str, Any]:
-        table = self._file.book.chats.get(str(chat_key))
-        return _plain(table) if table is not None else {}
-
-    def _policy(self, chat_key: ChatKey) -> ChatPolicyView:
-        policy, own = self._policies.of(chat_key), self._own(chat_key)
-        merged = self._file.of(chat_key)
-        return ChatPolicyView(
-            own=own,
-            state=policy.state,
-            persona=policy.persona,
-            persona_name=merged.persona_name or "" if merged.persona is None else "",
-            names=policy.names,
-            private=policy.trigger.private,
-            model=policy.model.profile.name,
-            mode=policy.mode,
-            chat_quota=policy.chat_quota.model_dump(mode="json"),
-            person_quota=policy.person_quota.model_dump(mode="json"),
-            commands={**merged.commands},
-            operators=sorted(merged.operators),
-            ignored=sorted(merged.ignore),
-            revision=_revision(own),
-        )
-
     def _has_state(self, state: ChatState | None) -> Callable[[ChatKey], bool]:
         if state is None:
             return lambda _: True
-        return lambda chat_key: self._policies.of(chat_key).state is state
+        return lambda chat_key: self._policies.state(chat_key) is state
 
     async def _known(self, chat_key: ChatKey) -> ChatSummary:
         chat = await self._store.chat_list.one(chat_key)
@@ -608,131 +508,5 @@ class Chats(Area):
         return line
 
     def _chat(self, chat: ChatSummary) -> ChatRowView:
-        newest = chat.newest
-        return ChatRowView(
-            chat_key=chat.chat_key,
-            platform=chat.adapter,
-            account=chat.account,
-            kind=chat.chat_key.kind.value,
-            name=chat.name,
-            state=self._policies.of(chat.chat_key).state,
-            working=self._sessions.working(chat.chat_key),
-            newest_seq=newest.seq if newest else 0,
-            newest_time=newest.time if newest else 0.0,
-            newest_by=newest.sender.name if newest else "",
-            newest_text=_preview(newest),
-            messages=chat.messages,
-            sent=chat.sent,
-            used=_used(chat.used),
-        )
-
-
-def _plain(table: ChatOverrides) -> dict[str, Any]:
-    """Return the fields that a table sets, as JSON values. Sets are sorted."""
-    found = table.model_dump(mode="json", exclude_unset=True)
-    return {
-        name: sorted(value) if name in ("operators", "ignore") else value
-        for name, value in found.items()
-    }
-
-
-def _checked(field: str, value: Any) -> Any:
-    """Return a field's value as the file has it. Raises `InvalidParameters`."""
-    try:
-        table = ChatOverrides.model_validate({field: value})
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(each) for each in fault["loc"][1:])
-        told = fault["msg"].removeprefix("Value error, ")
-        raise InvalidParameters({f"value.{place}" if place else "value": told}) from None
-    return _plain(table)[field]
-
-
-def _revision(own: Mapping[str, Any]) -> str:
-    return sha256(msgspec.json.encode(own, order="deterministic")).hexdigest()[:16]
-
-
-def _preview(record: Record | None) -> str:
-    if record is None or record.recalled:
-        return ""
-    return plain_text(record.segments)[:_PREVIEW]
-
-
-def _message(line: HistoryLine) -> MessageView:
-    record = line.record
-    return MessageView(
-        seq=record.seq,
-        chat_key=record.chat_key,
-        author=record.author,
-        user_id=record.sender.user_id,
-        user_name=record.sender.name,
-        role=record.sender.role.value,
-        time=record.time,
-        text=plain_text(record.segments),
-        segments=[_without_paths(each) for each in msgspec.to_builtins(record.segments)],
-        media=[_medium(number, each) for number, each in enumerate(media_in(record.segments))],
-        message_id=record.message_id,
-        recalled=record.recalled,
-        run_id=record.run_id,
-        state=record.state,
-        decision=_decision(line),
-    )
-
-
-def _without_paths(value: Any) -> Any:
-    """Return the JSON of a segment without the paths and addresses of its media. An address may be
-    secret, and a path says where the bot's files are."""
-    match value:
-        case {"media": {**medium}, **rest}:
-            shown = {name: each for name, each in medium.items() if name not in ("path", "url")}
-            return {"media": shown, **rest}
-        case {**fields}:
-            return {name: _without_paths(each) for name, each in fields.items()}
-        case list() | tuple():
-            return [_without_paths(each) for each in value]
-        case _:
-            return value
-
-
-def _medium(number: int, medium: Media) -> MediumView:
-    return MediumView(
-        number=number,
-        name=medium.name,
-        mime=medium.mime,
-        size=medium.size,
-        seconds=medium.seconds,
-        problem=medium.problem,
-    )
-
-
-def _decision(line: HistoryLine) -> DecisionView:
-    found = line.decision
-    if found is None:
-        return DecisionView()
-    return DecisionView(
-        reason=found.reason.value,
-        asked=found.reason.asks,
-        detail=found.detail,
-        turn_id=found.turn_id,
-    )
-
-
-def _member(member: ChatMember) -> MemberView:
-    return MemberView(
-        user_id=member.user_id,
-        name=member.name,
-        role=member.role.value if member.role else "",
-        messages=member.messages,
-        day=_used(member.day),
-        ever=_used(member.ever),
-    )
-
-
-def _used(usage: Usage) -> UsageView:
-    return UsageView(
-        turns=usage.turns,
-        requests=usage.steps,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cost=usage.cost,
-    )
+        key = chat.chat_key
+        return chat_view(chat, self._policies.state(key), working=self._sessions.working(key))

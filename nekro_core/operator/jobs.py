@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
+from pydantic_core import to_jsonable_python
 
 from nekro_core.operator.actions import Area, BoundAction, action, query
 from nekro_core.operator.audit import AuditLog, Change, Done
@@ -40,6 +41,7 @@ class JobView:
         job_id: The job's number.
         action: The action's full name.
         actor: Who started it.
+        parameters: What it was started with, as JSON values. Secrets are stars.
         state: The state.
         text: What happens now, or the error.
         done: How much is done, in any unit.
@@ -52,6 +54,7 @@ class JobView:
     job_id: int
     action: str
     actor: str
+    parameters: Mapping[str, Any]
     state: JobState
     text: str
     done: float
@@ -68,6 +71,7 @@ class RunningJob:
     job_id: int
     action: str
     actor: Actor
+    parameters: Mapping[str, Any]
     started: float
     state: JobState = JobState.RUNNING
     text: str = ""
@@ -88,6 +92,7 @@ class RunningJob:
             job_id=self.job_id,
             action=self.action,
             actor=self.actor.name,
+            parameters=self.parameters,
             state=self.state,
             text=self.text,
             done=self.done,
@@ -135,17 +140,36 @@ class Jobs(Area):
             OperatorError: Too many jobs run.
         """
         operation.check_role(actor)
-        operation.validate(parameters)
+        shown = to_jsonable_python(operation.validate(parameters), fallback=str)
         if sum(job.state is JobState.RUNNING for job in self._jobs.values()) >= MAX_RUNNING:
             raise OperatorError(
                 f"{MAX_RUNNING} long actions run already: wait for one, or cancel one"
             )
         self._last += 1
-        job = RunningJob(self._last, operation.full_name, actor, self._wall())
+        job = RunningJob(self._last, operation.full_name, actor, shown, self._wall())
         self._jobs[job.job_id] = job
         self._forget_old()
         self._tasks.start_soon(self._run, job, operation, parameters)
         return job
+
+    def running(self, action: str, **parameters: Any) -> RunningJob | None:
+        """Find a long action that runs, for a page that shows its progress.
+
+        Args:
+            action: The action's full name.
+            parameters: Some of the parameters with which it was started.
+
+        Returns:
+            The newest one; None if there is none.
+        """
+        wanted = to_jsonable_python(parameters, fallback=str).items()
+        for job in reversed(self._jobs.values()):
+            is_wanted = job.action == action and all(
+                job.parameters.get(name) == value for name, value in wanted
+            )
+            if is_wanted and job.state is JobState.RUNNING:
+                return job
+        return None
 
     @query(role=AccessRole.VIEWER)
     async def newest(self, actor: Actor) -> list[JobView]:  # noqa: ARG002 - all operators see all jobs

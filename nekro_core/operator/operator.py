@@ -13,6 +13,7 @@ from nekro_core.operator.boxes import Boxes
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
 from nekro_core.operator.embedded import Embedded
+from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.finder import Finder
 from nekro_core.operator.health import Health
@@ -45,6 +46,7 @@ class Operator:
         audit: What operators did.
         people: The people who may open the console.
         chats: The chats of all platforms.
+        erasure: What the bot keeps about chats and people.
         statistics: What the bot did and what it cost.
         turns: The turns of all chats.
         undelivered: Outgoing messages that did not arrive.
@@ -71,6 +73,7 @@ class Operator:
     audit: Audit
     people: People
     chats: Chats
+    erasure: Erasure
     statistics: Statistics
     turns: Turns
     undelivered: Undelivered

@@ -35,8 +35,8 @@ class TurnView:
         turn_id: The turn's number.
         chat_key: The chat.
         user_id: The platform's id of the person whom it answered; empty for a timer or a webhook.
-        asked: The message that woke it, cut off at `MAX_ASKED` characters; empty if it is no longer
-            stored.
+        asked: The message that woke it, cut off at `MAX_ASKED` characters; empty if it was recalled
+            or is no longer stored.
         running: Whether it runs now.
         stop: Why it ended, in one word.
         failed: Whether anything in it failed: a run, a request, or the turn itself.
@@ -112,7 +112,9 @@ class TurnDetails:
 
     Attributes:
         turn: The turn as in the list.
-        why: Why the bot decided to answer.
+        why: Why the bot decided to answer: a `nekro_core.store.DecisionReason`; empty if that is
+            not stored.
+        why_detail: Which name or plugin it was.
         arrived: When the message arrived; None if it was not measured.
         decided: When the bot had waited for the person to type more; None if it was not measured.
         began: When the turn got its slot.
@@ -123,6 +125,7 @@ class TurnDetails:
 
     turn: TurnView
     why: str
+    why_detail: str
     arrived: float | None
     decided: float | None
     began: float
@@ -267,7 +270,7 @@ class Turns(Area):
         logged = await self._store.turn_log.one(turn_id)
         if trace is None or logged is None:
             raise NoSuchItem(f"there is no turn {turn_id}; old turns are deleted")
-        return _details(trace, _view(logged[0]))
+        return _details(trace, _view(logged[0]), await self._detail_of(trace))
 
     @query(role=AccessRole.VIEWER)
     async def shown(
@@ -318,17 +321,24 @@ class Turns(Area):
         logged = await self._store.turn_log.one(turn_id)
         if logged is None:
             raise NoSuchItem(f"turn {turn_id} was deleted meanwhile")
-        view = _replayed(result, _view(logged[0]))
+        detail = await self._detail_of(result.original)
+        view = _replayed(result, _view(logged[0]), detail)
         return Change(result=view, subject=str(turn_id), new=view.model)
+
+    async def _detail_of(self, trace: TurnTrace) -> str:
+        """Return the detail of the decision to answer the message that woke the turn."""
+        line = await self._store.chat_list.line(trace.turn.trigger_seq)
+        decision = line.decision if line else None
+        return decision.detail if decision and decision.reason.value == trace.why else ""
 
 
 def _view(logged: LoggedTurn) -> TurnView:
-    turn, usage = logged.turn, logged.usage
+    turn, usage, asked = logged.turn, logged.usage, logged.asked
     return TurnView(
         turn_id=turn.turn_id,
         chat_key=turn.chat_key,
         user_id=turn.user_id,
-        asked=plain_text(logged.asked.segments)[:MAX_ASKED] if logged.asked else "",
+        asked=plain_text(asked.segments)[:MAX_ASKED] if asked and not asked.recalled else "",
         running=turn.running,
         stop=turn.stop,
         failed=turn.failed,
@@ -342,10 +352,11 @@ def _view(logged: LoggedTurn) -> TurnView:
     )
 
 
-def _details(trace: TurnTrace, turn: TurnView) -> TurnDetails:
+def _details(trace: TurnTrace, turn: TurnView, why_detail: str = "") -> TurnDetails:
     return TurnDetails(
         turn=turn,
         why=trace.why,
+        why_detail=why_detail,
         arrived=trace.arrived,
         decided=trace.decided,
         began=trace.began,
@@ -404,7 +415,7 @@ def _prompt(prompt: StepPrompt) -> ShownPromptView:
     )
 
 
-def _replayed(result: ReplayResult, original: TurnView) -> TurnReplayView:
+def _replayed(result: ReplayResult, original: TurnView, why_detail: str) -> TurnReplayView:
     trace, usage = result.replayed, result.usage
     turn = TurnView(
         turn_id=original.turn_id,
@@ -423,7 +434,7 @@ def _replayed(result: ReplayResult, original: TurnView) -> TurnReplayView:
         ended=trace.turn.ended,
     )
     return TurnReplayView(
-        original=_details(result.original, original),
+        original=_details(result.original, original, why_detail),
         replayed=_details(trace, turn),
         prompts=[_prompt(each) for each in result.prompts],
         model=result.model,

@@ -14,6 +14,7 @@ override applies.
     state = "observe"
     person_quota = { turns = 20 }
     commands = { reset = "advanced", quota = "off" }
+    tools = { "nekro.dice" = "off" }        # see `tool_choice`
 
     [people."onebot_v11:10002"]             # one person, on one platform or one account
     ignored = true
@@ -27,6 +28,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nekro_core.chat import ChatKey
+from nekro_core.policy.tool_choice import Switch, check_names
 
 Permission = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"]
 
@@ -80,6 +82,8 @@ class ChatOverrides(BaseModel):
     """The group of ``NEKRO_MODELS`` that answers here; ``default`` means the bot's default
     model."""
     mode: Literal["code", "tools"] | None = None
+    tools: dict[str, Switch] = Field(default_factory=dict)
+    """For each tool, plugin or ``*``, whether the agent has it here; see `tool_choice`."""
     chat_quota: Quota = Quota()
     """How much a chat may use."""
     person_quota: Quota = Quota()
@@ -91,6 +95,12 @@ class ChatOverrides(BaseModel):
     """Platform ids of people who have the permission `advanced` here."""
     ignore: frozenset[str] = frozenset()
     """Platform ids of people and bots that never get an answer here."""
+
+    @field_validator("tools")
+    @classmethod
+    def _check_tools(cls, tools: dict[str, Switch]) -> dict[str, Switch]:
+        check_names(tools)
+        return tools
 
     @field_validator("persona", "persona_name", "model")
     @classmethod
@@ -106,6 +116,7 @@ class ChatOverrides(BaseModel):
         return other.model_copy(
             update=mine
             | {
+                "tools": {**other.tools, **self.tools},
                 "chat_quota": self.chat_quota.over(other.chat_quota),
                 "person_quota": self.person_quota.over(other.person_quota),
                 "commands": {**other.commands, **self.commands},
@@ -161,15 +172,25 @@ class PolicyOverrides(BaseModel):
 
     def of(self, chat_key: ChatKey) -> ChatOverrides:
         """Return all tables that apply to a chat, merged."""
-        overrides = self.bot
-        for table in (
+        overrides, *tables = self._tables(chat_key)
+        for table in tables:
+            overrides = table.over(overrides)
+        return overrides
+
+    def state(self, chat_key: ChatKey) -> ChatState:
+        """Return what the bot does in a chat. It merges no tables, since a list of 10,000 chats asks
+        for each of them."""
+        states = (table.state for table in reversed(self._tables(chat_key)))
+        return next(filter(None, states), ChatState.ON)
+
+    def _tables(self, chat_key: ChatKey) -> list[ChatOverrides]:
+        """Return the tables that apply to a chat, the most specific one last."""
+        found = (
             self.accounts.get(chat_key.instance),
             self.chats.get(str(without_thread(chat_key))),
             self.chats.get(str(chat_key)) if chat_key.thread is not None else None,
-        ):
-            if table is not None:
-                overrides = table.over(overrides)
-        return overrides
+        )
+        return [self.bot, *(table for table in found if table is not None)]
 
     def quotas(self) -> Iterator[Quota]:
         """Yield every quota in the file."""

@@ -52,7 +52,7 @@ class PolicyFile:
 
     def state(self, chat_key: ChatKey) -> ChatState:
         """Return what the bot does in a chat."""
-        return self.of(chat_key).state or ChatState.ON
+        return self._book.state(chat_key)
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
         """Return the overrides of a person."""

@@ -9,6 +9,7 @@ from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.llm.model import ChatModel
 from nekro_core.policy import ChatOverrides, ChatState, PolicyFile, Quota
 from nekro_core.policy.settings import Mode, PolicyDefaults, TriggerSettings
+from nekro_core.policy.tool_choice import ToolChoice
 
 _DEFAULT = "default"
 """The name of the bot's default model among the model groups."""
@@ -26,6 +27,7 @@ class ChatPolicy:
     trigger: TriggerSettings
     mode: Mode
     model: ChatModel
+    tools: ToolChoice
     ignored: frozenset[str]
     chat_quota: Quota
     person_quota: Quota
@@ -133,6 +135,7 @@ class PolicyResolver:
             trigger=trigger,
             mode=overrides.mode or settings.mode_of(chat_key),
             model=self._model_of(chat_key, overrides.model or _DEFAULT),
+            tools=ToolChoice.of(overrides.tools),
             ignored=overrides.ignore,
             chat_quota=overrides.chat_quota.over(of_chats),
             person_quota=overrides.person_quota.over(of_people),

@@ -304,6 +304,10 @@ class _NoStorage:
         del owner
         return {}
 
+    async def stored_bytes(self, owner: str) -> int:
+        del owner
+        return 0
+
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         pass
 

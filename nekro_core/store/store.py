@@ -18,6 +18,7 @@ from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.store.engines import open_engine
+from nekro_core.store.kept import KeptRepository
 from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
@@ -90,6 +91,7 @@ class Store:
             accounts=self.accounts,
             clock=clock,
         )
+        self.kept = KeptRepository(database)
         self.search = MessageSearch(database, self.messages)
         self.erasing = PersonEraser(
             database,

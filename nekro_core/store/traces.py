@@ -53,6 +53,11 @@ class PersonTraces:
         """The private and the shared chats."""
         return (*self.private, *self.shared)
 
+    @property
+    def with_boxes(self) -> frozenset[ChatKey]:
+        """The chats whose boxes may contain something of the person."""
+        return frozenset((*self.private, *self.worked, *(chat for chat, _ in self.media)))
+
 
 async def traces_of(database: Database, person: Person) -> PersonTraces:
     """Find a person's data. Raises `StoreUnavailable`."""

@@ -47,10 +47,12 @@ class NamedTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
-    """The tools that one chat's code may call, by name. It does not include hidden tools."""
+    """The tools that one chat's code may call, by name. It does not include hidden tools. ``off``
+    are the names of tools that the operator has switched off in this chat."""
 
     named: tuple[NamedTool, ...]
     clashes: tuple[NameConflict, ...] = ()
+    off: frozenset[str] = frozenset()
     _by_name: MappingProxyType[str, NamedTool] = field(
         init=False, repr=False, compare=False, default_factory=lambda: MappingProxyType({})
     )
@@ -74,6 +76,13 @@ class ToolSet:
         made: _Made = self._made[make]
         return made
 
+    def narrowed(self, allows: Callable[[Tool], bool]) -> "ToolSet":
+        """Get the set with only the tools for which ``allows`` is true. The others are ``off``. The
+        remaining tools keep their names."""
+        left = tuple(each for each in self.named if allows(each.tool))
+        names = {name for each in self.named if not allows(each.tool) for name in each.names}
+        return ToolSet(left, self.clashes, self.off | names)
+
     def resolve(self, name: str) -> Tool | None:
         """Get the tool with a bare or dotted name; None if there is none."""
         found = self._by_name.get(name)
@@ -83,6 +92,13 @@ class ToolSet:
         """Get the name of a tool that the model sees. Raises `KeyError` if the tool is not in the
         set."""
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
+
+    def why_unknown(self, name: str) -> str:
+        """Get the message for a name that `resolve` does not find."""
+        if name in self.off:
+            return f"{name} is switched off in this chat"
+        similar = ", ".join(self.similar_names(name))
+        return f"there is no function {name!r}" + (f"; there is {similar}" if similar else "")
 
     def similar_names(self, name: str) -> list[str]:
         """Get names that are similar to this one, best first, for an error message."""

@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from nekro_core.agent.commands.services import ChatPolicyWriter, CommandServices
+from nekro_core.agent.commands.actions import ActionsInForce
+from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.pictures import PromptPictures
@@ -368,9 +369,8 @@ async def running_bot(
             catalogue=catalogue,
             store=store,
             outbox=outbox.admin,
-            plugins=plugins,
             policies=services.policies,
-            policy_writer=ChatPolicyWriter(conduct),
+            actions=ActionsInForce(),
             settings=settings,
             clock=clock,
             wall=time.time,
@@ -403,7 +403,7 @@ async def running_bot(
                 services=services,
                 sessions=sessions,
                 admission=host.admission,
-                policy_writer=commands.policy_writer,
+                command_actions=commands.actions,
                 erasure=erasing,
                 models=unused,
                 personas=unused,

@@ -64,7 +64,7 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
             sessions=sessions,
             admission=admission,
             erasure=unused,
-            policy_writer=unused,
+            command_actions=unused,
             models=unused,
             personas=unused,
             tasks=tasks,

@@ -8,6 +8,7 @@ from nekro_core.app.app import App
 from nekro_core.chat import ChatKey, ChatMessage, File, Image, Segments, Sender, Text
 from tests.delivery.fakes import FakeAdapter
 
+MANY = 10_000
 GROUP = ChatKey.parse("fake-group_30003")
 EVIL = "<img src=x onerror=alert(1)>"
 PNG = bytes.fromhex(
@@ -16,9 +17,11 @@ PNG = bytes.fromhex(
 )
 
 
-async def fill(app: App) -> None:
+async def fill(app: App, *, many: bool = False) -> None:
     app.add_adapter(FakeAdapter(text_length=4_000))
     await app.start()
+    if many:
+        await fill_many(app)
     media = app.operator.media
     picture = await media.keep_bytes(GROUP, PNG, name="cat.png", expect="image")  # type: ignore[attr-defined]
     page = await media.keep_bytes(GROUP, b"<script>alert(1)</script>", name="page.html")  # type: ignore[attr-defined]
@@ -32,6 +35,15 @@ async def fill(app: App) -> None:
     ):
         await say(app, f"m{number}", who, segments)
     await say(app, "p0", "Lin", (Text("hello"),), ChatKey.parse("fake-private_Lin"))
+    await say(app, "r0", "Mei", (Text("I should not have said that"), Image(picture)))
+    await app.host.recall(GROUP, "r0")
+
+
+async def fill_many(app: App, count: int = MANY) -> None:
+    """Add chats with one message each, older than the others."""
+    for number in range(count):
+        key = ChatKey.parse(f"fake-group_9{number:05d}")
+        await say(app, f"x{number}", "Ann", (Text(f"message {number}"),), key)
 
 
 def add_routes(site: FastAPI, app: App) -> None:

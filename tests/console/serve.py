@@ -69,7 +69,7 @@ async def main(folder: Path, port: int, named: Sequence[str]) -> None:
         if "models" in filled:
             await fill_models(app)
         if "chats" in filled:
-            await fill_chats.fill(app)
+            await fill_chats.fill(app, many="many" in filled)
         site = driver.server_app  # platforms that are enabled add their addresses to it
         site.mount("/plugins", app.operator.pages)
         fill_chats.add_routes(site, app)

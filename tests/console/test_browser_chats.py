@@ -1,5 +1,6 @@
 """An operator reads chats, sees why the bot answered, speaks for it and changes its behaviour."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 
@@ -140,7 +141,7 @@ async def test_the_page_of_a_chat_fits_the_screen_of_a_telephone(
     browser: Browser, address: str
 ) -> None:
     shown = await the_group(browser, address, size=NARROW)
-    for tab in ("Members", "Timers", "Boxes", "Behaviour"):
+    for tab in ("Tools", "Members", "Timers", "Boxes", "Data", "Behaviour"):
         await shown.get_by_role("tab", name=tab).click()
         overhang = await shown.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert overhang <= 0, f"{overhang} pixels wider than the window at {tab}"
@@ -156,3 +157,93 @@ async def test_a_viewer_reads_and_cannot_act(browser: Browser, address: str) -> 
     await expect(page.get_by_role("button", name="Send")).to_have_count(0)
     await expect(page.get_by_role("button", name="Save")).to_have_count(0)
     await context.close()
+
+
+async def test_an_impossible_value_is_told_at_its_field(browser: Browser, address: str) -> None:
+    shown = await the_group(browser, address)
+    field = shown.locator(".nc-chat-field").filter(has_text="Quota of the chat in 24 hours")
+    await field.get_by_label("Turns").fill("-3")
+    await field.get_by_role("button", name="Save").click()
+    await expect(field.get_by_text("Input should be greater than or equal to 0")).to_be_visible()
+    await expect(shown.locator(".nc-toast")).to_have_count(0)
+    commands = shown.get_by_label("Permissions of commands")
+    await commands.fill("reset")
+    await save(shown, "Permissions of commands")
+    await expect(shown.get_by_text("expected a line such as")).to_be_visible()
+    await commands.fill("reset = nobody")
+    await save(shown, "Permissions of commands")
+    await expect(shown.get_by_text("Input should be 'public', 'user'")).to_be_visible()
+    await expect(commands).to_have_value("reset = nobody")
+    await shown.context.close()
+
+
+async def test_an_operator_switches_tools_off_and_takes_it_back(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    await shown.get_by_role("tab", name="Tools").click()
+    panel = shown.get_by_role("tabpanel")
+    plugin = panel.get_by_role("switch", name="nekro.dice")
+    await expect(plugin).to_be_checked()
+    await panel.get_by_label("Each tool of nekro.dice").click()
+    await panel.get_by_role("switch", name="roll_dice").click()
+    await expect(plugin).not_to_be_checked()
+    await expect(panel.get_by_role("switch", name="roll_dice")).not_to_be_checked()
+    await shown.get_by_role("button", name="Undo").click()
+    await expect(shown.get_by_text("Taken back.")).to_be_visible()
+    await expect(plugin).to_be_checked()
+    await panel.get_by_role("button", name="All off").click()
+    await expect(panel.get_by_text(re.compile("^0 of"))).to_be_visible()
+    await panel.get_by_role("button", name="All on").click()
+    await expect(plugin).to_be_checked()
+    await shown.get_by_role("tab", name="Behaviour").click()
+    await shown.wait_for_timeout(6_000)
+    told = shown.get_by_text("Somebody changed the behaviour of the bot here meanwhile.")
+    await expect(told).to_be_hidden()
+    await shown.context.close()
+
+
+async def test_a_recalled_message_is_shown_after_a_click_that_is_logged(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    history = shown.locator(".nc-chat-history")
+    await expect(history.get_by_text("Its content is hidden")).to_be_visible()
+    await expect(shown.get_by_text("I should not have said that")).to_have_count(0)
+    line = history.locator(".nc-chat-gone")
+    await line.get_by_role("button", name="Look at it").click()
+    await expect(line.get_by_text("I should not have said that")).to_be_visible()
+    await expect(line.locator("img.nc-chat-picture")).to_have_js_property("naturalWidth", 1)
+    await shown.goto(f"{address}/ui/console/audit")
+    await expect(shown.get_by_text("chats.show_recalled").first).to_be_visible()
+    await shown.context.close()
+
+
+async def test_what_is_kept_is_counted_and_a_person_is_erased_after_a_question(
+    browser: Browser, address: str
+) -> None:
+    place = f"{address}/ui/console/chats/fake-private_Lin"
+    shown = await opened(browser, place, size=WIDE, theme="light")
+    await shown.get_by_role("tab", name="Members").click()
+    await shown.get_by_role("button", name="Quota").click()
+    dialog = shown.get_by_role("dialog")
+    await dialog.get_by_label("Turns").fill("-1")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(dialog.get_by_text("greater than or equal to 0")).to_be_visible()
+    await dialog.get_by_label("Turns").fill("5")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(dialog).to_have_count(0)
+    await shown.get_by_role("tab", name="Data").click()
+    panel = shown.get_by_role("tabpanel")
+    await expect(panel.get_by_text("Messages", exact=True)).to_be_visible()
+    await expect(panel.locator("dd").first).to_contain_text("since 20")
+    await panel.get_by_role("button", name="Erase…").click()
+    await expect(shown.get_by_text("Private chats with everything in them: 1.")).to_be_visible()
+    await dialog.get_by_role("button", name="Cancel").click()
+    await panel.get_by_role("button", name="Erase…").click()
+    await dialog.get_by_role("button", name="Erase", exact=True).click()
+    await expect(shown.get_by_text("The person was erased.")).to_be_visible()
+    await shown.goto(f"{address}/ui/console/chats")
+    await expect(shown.locator(".nc-chats-row").first).to_be_visible()
+    await expect(shown.get_by_text("fake-private_Lin")).to_have_count(0)
+    await shown.context.close()

@@ -13,6 +13,12 @@ from nekro_core.operator.roles import AccessRole
 pytestmark = pytest.mark.jail
 
 
+async def test_a_word_needs_no_quotation_marks(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/chats/newest", params={"state": "observe", "before": "5"})
+    assert answer.json() == {"result": {"chats": [], "before": 0}}
+    assert (await api.get("/chats/newest", params={"state": ""})).status_code == 200
+
+
 async def test_a_query_answers_with_json(api: httpx.AsyncClient) -> None:
     answer = await api.get("/undelivered/newest", params={"states": ["pending", "sending"]})
     assert (answer.status_code, answer.json()) == (200, {"result": []})
@@ -29,6 +35,12 @@ async def test_a_query_answers_with_json(api: httpx.AsyncClient) -> None:
         ("GET", "/undelivered/newest?limit=many", 422, "limit: Input should be a valid integer"),
         ("GET", "/undelivered/newest?chat_key=x", 422, "chat_key: 'x' is no chat key"),
         ("GET", "/undelivered/newest?states=[", 422, "states: not readable as JSON"),
+        (
+            "GET",
+            "/chats/newest?state=asleep",
+            422,
+            "state: Input should be 'on', 'observe' or 'off'",
+        ),
         ("GET", "/undelivered/newest?color=red", 422, "color: Extra inputs are not permitted"),
         ("POST", "/undelivered/drop", 422, "delivery_id: Field required"),
     ],

@@ -3,8 +3,10 @@
 import string
 
 from nekro_core.chat.catalogue import LANGUAGES
+from nekro_core.console.chat_messages import NEED_DETAIL
 from nekro_core.console.pages import PAGES
 from nekro_core.console.texts import console_texts
+from nekro_core.store import DecisionReason
 
 
 def placeholders(text: str) -> set[str]:
@@ -19,6 +21,17 @@ def test_every_text_exists_in_all_languages_with_the_same_placeholders() -> None
         for key, text in other.items():
             assert placeholders(text) == placeholders(english[key]), (language, key)
             assert text.strip(), (language, key)
+
+
+def test_every_reason_of_a_decision_has_a_sentence_in_each_language() -> None:
+    told = {
+        f"chats.why_{reason.value}{some}" for reason in DecisionReason for some in ("", "_some")
+    }
+    for language in LANGUAGES:
+        found = told & console_texts().keys(language).keys()
+        assert {f"chats.why_{each.value}" for each in DecisionReason} <= found, language
+        assert {f"chats.why_{each}_some" for each in NEED_DETAIL} <= found, language
+    assert {each.value for each in DecisionReason} >= NEED_DETAIL
 
 
 def test_every_page_has_a_name_in_the_navigation() -> None:

@@ -291,8 +291,12 @@ async def test_a_long_action_shows_its_progress_and_is_cancelled(tmp_path: Path)
         await home.lamps.waiting.wait()
         view = await jobs.one(VIEWER, job_id=job.job_id)
         assert (view.state, view.text, view.total) == (JobState.RUNNING, "burning", 2.0)
+        assert view.parameters == {"hours": 2}
+        assert jobs.running("lamps.burn", hours=2) is job
+        assert jobs.running("lamps.burn", hours=3) is None
         done = await jobs.cancel(OPERATOR, job_id=job.job_id)
         assert done.result.state is JobState.CANCELLED
+        assert jobs.running("lamps.burn", hours=2) is None
         burning = next(each for each in await home.entries() if each.action == "lamps.burn")
         assert burning.outcome == "cancelled"
 
@@ -313,6 +317,7 @@ async def test_a_failed_long_action_says_why(tmp_path: Path) -> None:
         jobs = Jobs(home.log, tasks, lambda: 1_000.0)
         job = jobs.start(home.lamps.lock, OWNER, {"password": "abc"})
         await job.finished.wait()
+        assert "abc" not in str(job.view().parameters), "the password is a secret"
         assert (job.state, job.text) == (
             JobState.FAILED,
             "the password has 3 characters, expected at least 4",

@@ -9,9 +9,9 @@ import pytest
 
 from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
-from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, Image, Media, Sender, Text
+from nekro_core.chat import ChatKey, ChatMessage, DeliveryState, File, Image, Media, Sender, Text
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.operator.chats import DecisionView, MessageView
+from nekro_core.operator.chat_views import DecisionView, MessageView
 from nekro_core.operator.errors import (
     ChangedMeanwhile,
     InvalidParameters,
@@ -224,3 +224,37 @@ async def test_statistics_are_shown_and_exported(app: App) -> None:
             )
     with pytest.raises(InvalidParameters, match="no time zone"):
         await statistics.series(VERA, period=Period.DAY, timezone="Mars/Olympus", **span)
+
+
+async def test_a_recalled_message_is_shown_only_to_an_operator_who_asks_and_this_is_logged(
+    app: App,
+) -> None:
+    chats = app.operations.chats
+    medium = await app.operator.media.keep_bytes(GROUP, b"private words", name="diary.txt")
+    said = await say(
+        app,
+        "my secret[file: diary.txt]",
+        message_id="s1",
+        segments=(Text("my secret"), File(medium)),
+    )
+    assert (await chats.medium_bytes(VERA, said.seq, 0))[1] == b"private words"
+    await app.host.recall(GROUP, "s1")
+    (line,) = await chats.history(VERA, chat_key=GROUP)
+    assert (line.recalled, line.text, line.segments, line.media) == (True, "", [], [])
+    assert (await chats.search(VERA, text="secret")).messages == []
+    for actor in (VERA, OTTO):
+        with pytest.raises(NotAllowed, match="was recalled"):
+            await chats.medium_bytes(actor, said.seq, 0)
+    with pytest.raises(NotAllowed):
+        await chats.show_recalled(VERA, seq=said.seq)
+    shown = (await chats.show_recalled(OTTO, seq=said.seq)).result
+    assert "my secret" in shown.text
+    assert (await chats.medium_bytes(OTTO, said.seq, 0))[1] == b"private words"
+    with pytest.raises(NotAllowed):
+        await chats.medium_bytes(VERA, said.seq, 0)
+    entry = (await app.operations.audit.newest(OTTO, area="chats"))[0]
+    assert (entry.actor, entry.action, entry.outcome) == ("otto", "chats.show_recalled", "done")
+    assert "secret" not in str(entry), "the log must not repeat what was recalled"
+    other = await say(app, "hello")
+    with pytest.raises(NoSuchItem, match="was not recalled"):
+        await chats.show_recalled(OTTO, seq=other.seq)

@@ -166,3 +166,39 @@ async def fill(store: Store) -> None:
                 tuple(values),
             )
         )
+
+
+async def test_a_text_without_code_belongs_to_the_step_that_wrote_it(
+    tmp_path: Path, boxes: BoxCache
+) -> None:
+    replies = [fence("print(1)"), "It is one.", fence("print(2)"), "It is two."]
+    async with operated(tmp_path, boxes, ScriptedModel(replies)) as (bot, turns):
+        assert await bot.ask("what is it?", user="lin") == ["It is one."]
+        found = await turns.one(VERA, turn_id=1)
+        assert [(run.step, len(run.sends)) for run in found.runs] == [(0, 0), (1, 1)]
+        replay = (await turns.replay(OTTO, turn_id=1)).result.replayed
+        assert [(run.step, len(run.sends)) for run in replay.runs] == [(0, 0), (1, 1)]
+
+
+async def test_a_notice_about_a_failed_request_belongs_to_its_step(
+    tmp_path: Path, boxes: BoxCache
+) -> None:
+    replies = [fence("print(1)"), RequestRejected("the key is not valid")]
+    async with operated(tmp_path, boxes, ScriptedModel(replies)) as (bot, turns):
+        await bot.ask("what is it?", user="lin")
+        found = await turns.one(VERA, turn_id=1)
+        assert [(run.step, len(run.sends)) for run in found.runs] == [(0, 0), (1, 1)]
+        assert found.steps[1].error
+
+
+async def test_a_turn_says_why_the_bot_answered(tmp_path: Path, boxes: BoxCache) -> None:
+    async with operated(tmp_path, boxes, ScriptedModel([answer("hi"), answer("hi")])) as (
+        bot,
+        turns,
+    ):
+        await bot.ask("hello", user="lin")
+        found = await turns.one(VERA, turn_id=1)
+        assert (found.why, found.why_detail) == ("private", "")
+        await bot.ask("Nekro, hello", GROUP, user="ann")
+        found = await turns.one(VERA, turn_id=2)
+        assert (found.why, found.why_detail) == ("named", "Nekro")

@@ -55,6 +55,8 @@ def test_the_tables_for_a_chat_are_merged() -> None:
     group, topic, other = map(book.of, (GROUP, TOPIC, OTHER))
     assert (group.state, topic.state, other.state) == (ChatState.OBSERVE, ChatState.ON, None)
     assert (group.persona, topic.persona, other.persona) == ("account", "account", "bot")
+    states = [book.state(each) for each in (GROUP, TOPIC, OTHER)]
+    assert states == [ChatState.OBSERVE, ChatState.ON, ChatState.ON]
     assert group.person_quota == Quota(turns=3, tokens=5)
     assert group.ignore == {"a", "b"}
     assert other.ignore == {"a"}

@@ -1,9 +1,8 @@
 """Defines ``/erase``, which erases a person when that person or a super user asks for it."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 from math import ceil
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from loguru import logger
 
@@ -25,19 +24,7 @@ also deletes the record of how much of a quota was used, so it could be used to 
 _MOST_KNOWN = 1000
 
 
-class SessionErasure(Protocol):
-    """The part of the sessions that this command uses."""
-
-    async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's turn."""
-
-    def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop a person's unanswered records."""
-
-
-def erase_command(
-    services: CommandServices, erasing: PersonErasure, sessions: SessionErasure
-) -> Command:
+def erase_command(services: CommandServices, erasing: PersonErasure) -> Command:
     """Return the command. Without its argument ``sure`` it only says what would be erased."""
     say = services.catalogue.say
     done_at: dict[int, float] = {}  # keys are hashes: no id of an erased person may be stored
@@ -62,7 +49,6 @@ def erase_command(
 
     async def plan(person: Person, lang: str) -> CommandResponse:
         traces = await erasing.look(person)
-        boxes = {*traces.private, *traces.worked, *(chat for chat, _ in traces.media)}
         return CmdCtl.message(
             say(
                 "own.erase.plan",
@@ -71,7 +57,7 @@ def erase_command(
                 chats=len(traces.chats),
                 turns=traces.turns,
                 files=len({medium.path for _, medium in traces.media}),
-                boxes=len(boxes),
+                boxes=len(traces.with_boxes),
             )
         )
 
@@ -97,14 +83,7 @@ def erase_command(
         if not context.is_super_user and (wait := waits_s(person, chat_key)):
             yield CmdCtl.failed(say("own.erase.lately", lang, minutes=ceil(wait / 60)))
             return
-        ctx = context.ctx
-        assert ctx is not None
-        done = await erasing.erase(
-            person,
-            stop=sessions.stop,
-            drop=sessions.forget_person,
-            plugins=partial(services.plugins.on_user_erase, ctx, person.adapter, user_id),
-        )
+        done = await services.actions.now.erase(context, chat_key, user_id)
         note(person)
         answer = say(
             "own.erase.done",

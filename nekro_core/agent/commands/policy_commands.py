@@ -4,8 +4,6 @@ permit."""
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
-from loguru import logger
-
 from nekro_core.agent.commands.services import CommandServices, command_texts
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.chat import ChatKey
@@ -14,7 +12,6 @@ from nekro_core.plugins.authoring.commands import Command, CommandExecutionConte
 from nekro_core.plugins.commands.arguments import Arg
 from nekro_core.policy import ChatState, without_thread
 from nekro_core.policy.permissions import CommandPermission, folded
-from nekro_core.system.errors import NekroError
 
 _SHOWN = 1500
 _DEFAULT = "default"
@@ -24,35 +21,21 @@ WriteOverride = Callable[[CommandExecutionContext, str, object | None], Awaitabl
 Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]
 
 
-def policy_commands(
-    services: CommandServices, stop: Callable[[ChatKey], Awaitable[object]]
-) -> tuple[Command, ...]:
-    """Return the commands. ``stop`` ends the chat's turn. The commands write to ``conduct.toml``,
-    so a change survives a restart."""
-    conduct, say = services.policies.conduct, services.catalogue.say
+def policy_commands(services: CommandServices) -> tuple[Command, ...]:
+    """Return the commands. They write to ``conduct.toml``, so a change survives a restart."""
+    say = services.catalogue.say
 
     async def put(context: CommandExecutionContext, field: str, value: object | None) -> str:
         """Write a field. Returns an empty text, or why the write failed."""
         chat = without_thread(ChatKey.parse(context.chat_key))
-        try:
-            await services.policy_writer.put(context, chat, field, value)
-        except (NekroError, OSError) as error:
-            logger.error("{}: {} cannot be written: {}", chat, field, error)
-            return say("command.not_kept", context.lang)
-        logger.info("{}: {} is set by {}", chat, field, context.user_id)
-        return ""
+        return await services.tried(
+            context, services.actions.now.set_policy(context, chat, field, value)
+        )
 
     def switch(state: ChatState) -> Command:
         async def turn(context: CommandExecutionContext) -> CommandResponse:
-            chat = ChatKey.parse(context.chat_key)
-            was = conduct.state(chat)
             if fault := await put(context, "state", state.value):
                 return CmdCtl.failed(fault)
-            if state is not ChatState.ON:
-                await stop(chat)
-            elif was is not ChatState.ON and context.record is not None:
-                # Messages from before the switch stay unanswered, even after a restart.
-                await services.store.chats.mark_handled(chat, context.record.seq)
             return CmdCtl.success(say(f"own.{state.value}.done", context.lang))
 
         return Command(

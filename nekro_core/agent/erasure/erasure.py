@@ -194,7 +194,7 @@ class PersonErasure:
         """Remove all boxes of the chats in which code ran for the person or a box may contain the
         person's files. ``/reset`` removes boxes in the same way. All boxes are removed because
         nothing shows to whom a file in a box belongs."""
-        chats = {*traces.private, *traces.worked, *(chat_key for chat_key, _ in traces.media)}
+        chats = traces.with_boxes
         for chat_key in chats:
             try:
                 await self._boxes.destroy(chat_key)

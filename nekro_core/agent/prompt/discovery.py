@@ -217,7 +217,7 @@ class ToolDiscovery:
         tool = _fitted(described.tool, tools)
         names = (SEARCH,) if tools.resolve(SEARCH) is None else ()
         search = NamedTool(tool, (*names, f"{_MODULE}.{SEARCH}"))
-        searchable = ToolSet((*tools.named, search), tools.clashes)
+        searchable = ToolSet((*tools.named, search), tools.clashes, tools.off)
         return searchable
 
     async def _search(

@@ -25,6 +25,12 @@ class SessionPlugins(PromptPlugins, Protocol):
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Call the plugins' hooks for a reset of the chat's conversation."""
 
+    async def on_user_erase(
+        self, ctx: AgentCtx, adapter: str, user_id: str
+    ) -> tuple[int, list[str]]:
+        """Call the plugins' hooks that erase a person. Returns the number of deleted items, and the
+        plugins that failed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionServices(TurnServices):

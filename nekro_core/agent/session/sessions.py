@@ -1,5 +1,6 @@
 """Owns the sessions of all chats, and the tasks in which they run."""
 
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +10,7 @@ from loguru import logger
 
 from nekro_core.agent.commands.builtin import builtin_commands
 from nekro_core.agent.commands.services import CommandServices
-from nekro_core.agent.erasure.erasure import PersonErasure
+from nekro_core.agent.erasure.erasure import ErasureReport, PersonErasure
 from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.session import Session
@@ -19,7 +20,7 @@ from nekro_core.chat import Author, ChatKey, ChatKind, Record
 from nekro_core.delivery.activity import Working
 from nekro_core.llm.model import ChatModel, ChatRequest, ModelError
 from nekro_core.plugins.tasks.interrupted import report_interrupted
-from nekro_core.policy import ChatState
+from nekro_core.policy import ChatState, without_thread
 from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
 
@@ -290,6 +291,33 @@ class Sessions:
         note = await services.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
         await services.store.chats.mark_handled(chat_key, before or note.seq)
         logger.info("{}: the conversation begins anew", chat_key)
+
+    async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
+        """Act on a change of what the bot does in a chat and its threads: stop their turns if it is
+        not to answer any more. If it is to answer again, messages from before stay unanswered, also
+        after a restart. Raises `StoreError`."""
+        store, conduct = self._services.store, self._services.policies.conduct
+        for key, session in self._sessions.items():
+            if chat_key in (key, without_thread(key)) and conduct.state(key) is not ChatState.ON:
+                session.stop()
+        if was is ChatState.ON or conduct.state(chat_key) is not ChatState.ON:
+            return
+        for key, newest in [*(await store.messages.newest_seqs()).items()]:
+            if chat_key in (key, without_thread(key)):
+                await store.chats.mark_handled(key, newest)
+
+    async def erase_person(self, chat_key: ChatKey, user_id: str) -> ErasureReport:
+        """Erase a person of the chat's platform everywhere. Raises `StoreError`."""
+        erasing, plugins = self._erasing, self._services.plugins
+        assert erasing is not None, "a bot without erasure has no command for it"
+        person = erasing.person(chat_key, user_id)
+        ctx = plugins.context_for(chat_key)
+        return await erasing.erase(
+            person,
+            stop=self.stop,
+            drop=self.forget_person,
+            plugins=partial(plugins.on_user_erase, ctx, person.adapter, user_id),
+        )
 
     def working(self, chat_key: ChatKey) -> bool:
         """Return whether a turn of the chat runs."""

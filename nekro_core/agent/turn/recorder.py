@@ -77,6 +77,8 @@ class TurnRecorder:
         self._refused: StoreUnavailable | None = None
         self._through = through_seq
         self._position = 0
+        self._text_position = 0
+        """The step to which a text belongs that is sent now: the last one that has ended."""
         self._chat_key = chat_key
 
     def begin_after_request(self) -> None:
@@ -124,6 +126,7 @@ class TurnRecorder:
         """In a resumed turn, continue the numbers of its earlier steps."""
         self._replies = {step.position: step.reply for step in steps}
         self._position = max((step.position + 1 for step in steps), default=0)
+        self._text_position = max(self._position - 1, 0)
 
     async def mark_shown(self, seq: int) -> None:
         """Store that the next step shows the records up to ``seq``."""
@@ -132,9 +135,15 @@ class TurnRecorder:
             await self._store.turns.seen(await self.turn_id(), seq)
 
     async def begin_run(self, run_id: str, code: str = "") -> None:
-        """Store that a run without code begins: a run of native calls, or of text that is about to
-        be sent."""
-        await (await self.save_run(run_id, code))
+        """Store that a text of the last step is about to be sent. ``code`` are the native calls
+        that led to it."""
+        await self._store.runs.begin(
+            run_id,
+            self._chat_key,
+            turn_id=await self.turn_id(),
+            step=self._text_position,
+            code=code,
+        )
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
         """Begin to store a run. The returned awaitable ends when the run is stored."""
@@ -204,12 +213,14 @@ class TurnRecorder:
             turn_id, watch, sources, beside=[self._store.turns.step_statement(turn_id, step)]
         )
         self._replies[self._position] = step.reply
+        self._text_position = self._position
         self._position += 1
 
     async def end_without_reply(self, watch: StepWatch, sources: PromptSources, error: str) -> None:
         """Store what the model was shown, and why it gave no reply. If it cannot be stored, the log
         says so."""
         self._failed = True
+        self._text_position = self._position
         try:
             await self._save_prompt(await self.turn_id(), watch, sources, error=error)
         except StoreUnavailable as failure:

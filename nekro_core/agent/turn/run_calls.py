@@ -155,7 +155,7 @@ class RunCalls:
         try:
             tool = self._tools.resolve(call.name)
             if tool is None:
-                outcome_text = self._unknown_function(call.name)
+                outcome_text = self._tools.why_unknown(call.name)
                 return CallResult(ToolCallFailed(outcome_text))
             services = self.ctx.services
             sender = CallSender(outgoing or services.outgoing)
@@ -182,10 +182,6 @@ class RunCalls:
             self._in_progress.pop(index, None)
             self.finished.append(logged(outcome_text, self._clock() - began))
             self._save_soon()
-
-    def _unknown_function(self, name: str) -> str:
-        similar = ", ".join(self._tools.similar_names(name))
-        return f"there is no function {name!r}" + (f"; there is {similar}" if similar else "")
 
     def code_answer(self, name: str, result: CallResult) -> Answer:
         """Return the answer for the code that called this function. If the call sent a message, the

@@ -103,10 +103,7 @@ class ToolTrials:
         tools = await self._tools_of(chat_key)
         tool = tools.resolve(name)
         if tool is None:
-            similar = ", ".join(tools.similar_names(name))
-            raise NoSuchTool(
-                f"there is no tool {name!r} here" + (f"; there is {similar}" if similar else "")
-            )
+            raise NoSuchTool(tools.why_unknown(name))
         if chat_key is None and tool.needs_chat:
             raise NoSuchTool(f"{name} can only be called in a chat: choose one")
         uses = self._plugins.services.uses

@@ -5,7 +5,8 @@ from typing import Any
 
 from nicegui import ui
 
-from nekro_core.console.shown_once import copy_button, qr_of_svg, show_once
+from nekro_core.console.copy_button import copy_button
+from nekro_core.console.shown_once import qr_of_svg, show_once
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, confirm, heading, local_time
 from nekro_core.operator.identity import Enrolment
@@ -119,7 +120,7 @@ def _draw_enrolment(view: View, enrolment: Enrolment, refresh: Callable[[], Any]
         qr_of_svg(enrolment.svg, view.say("account.scan"))
         ui.label(view.say("account.type_secret")).classes("nc-soft")
         ui.label(enrolment.secret).classes("nc-code nc-secret")
-        copy_button(view, enrolment.secret)
+        copy_button(view, enrolment.secret, view.say("account.type_secret"), labelled=True)
         code = ui.input(view.say("account.code")).props(
             "outlined dense autofocus inputmode=numeric autocomplete=one-time-code"
         )

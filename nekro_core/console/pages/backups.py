@@ -7,7 +7,15 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from nekro_core.console.view import View
-from nekro_core.console.widgets import badge, confirm, empty, heading, local_time, start_job
+from nekro_core.console.widgets import (
+    badge,
+    confirm,
+    empty,
+    heading,
+    local_time,
+    size_text,
+    start_job,
+)
 from nekro_core.operator.backups import BackupView, RestoreView
 from nekro_core.operator.roles import AccessRole
 
@@ -137,7 +145,9 @@ def _draw_backup(
     with ui.element("article").classes("nc-card nc-row"):
         with ui.element("div").classes("nc-grow"):
             ui.label(name)
-            about = view.say("backups.about", time=local_time(backup.made), size=_size(backup.size))
+            about = view.say(
+                "backups.about", time=local_time(backup.made), size=size_text(backup.size)
+            )
             ui.label(about).classes("nc-soft nc-small")
         if view.may(AccessRole.OPERATOR):
             ui.button(view.say("backups.check"), on_click=check).props("flat dense no-caps")
@@ -180,7 +190,3 @@ async def _ask_restore(
                 on_end=refresh,
             )
     dialog.delete()
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count < 1e9 else f"{count / 1e9:,.2f} GB"

@@ -5,8 +5,8 @@ from typing import Any
 
 from nicegui import ui
 
+from nekro_core.console.chat_chooser import ChatChooser
 from nekro_core.console.pages.broadcast_card import BroadcastCard
-from nekro_core.console.pages.chat_chooser import ChatChooser
 from nekro_core.console.view import View
 from nekro_core.console.widgets import confirm, empty, heading
 from nekro_core.delivery.outbound.announcements import (

@@ -5,8 +5,10 @@ from nicegui import ui
 from nekro_core.chat import ChatKey
 from nekro_core.console.chat_boxes import draw_boxes
 from nekro_core.console.chat_history import ChatHistory, draw_search
+from nekro_core.console.chat_kept import draw_kept
 from nekro_core.console.chat_people import draw_members, draw_timers
 from nekro_core.console.chat_policy import draw_policy
+from nekro_core.console.chat_tools import draw_tools
 from nekro_core.console.pages.chats import STATE_KINDS
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, confirm
@@ -43,17 +45,28 @@ async def chat_page(view: View) -> None:
 async def _draw_side(view: View, chat_key: ChatKey) -> None:
     parts = {
         "policy": draw_policy,
+        "tools": draw_tools,
         "members": draw_members,
         "timers": draw_timers,
         "boxes": draw_boxes,
+        "kept": draw_kept,
     }
     with ui.tabs().props("dense no-caps align=left").classes("nc-chat-tabs") as tabs:
         for name in parts:
             ui.tab(name, label=view.say(f"chats.tab_{name}"))
-    with ui.tab_panels(tabs, value="policy", animated=False):
-        for name, draw in parts.items():
-            with ui.tab_panel(name):
-                await draw(view, chat_key)
+    panels = {}
+    with ui.tab_panels(tabs, value="policy", animated=False) as shown:
+        for name in parts:
+            panels[name] = ui.tab_panel(name)
+
+    async def fill(name: str) -> None:
+        # What most visitors do not look at is read when it is opened.
+        if not panels[name].default_slot.children:
+            with panels[name]:
+                await parts[name](view, chat_key)
+
+    shown.on_value_change(lambda event: fill(event.value))
+    await fill("policy")
 
 
 def _draw_actions(view: View, chat_key: ChatKey) -> None:

@@ -8,7 +8,7 @@ from nicegui import ui
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import PagedList, badge, local_time
 from nekro_core.delivery.activity import Recorded
-from nekro_core.operator.chats import ChatRowView, ChatsView
+from nekro_core.operator.chat_views import ChatRowView, ChatsView
 from nekro_core.policy import ChatState
 
 _PAGE = 50

@@ -5,7 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
-from nekro_core.console.chat_choice import choose_chat
+from nekro_core.console.chat_chooser import choose_chat
 from nekro_core.console.view import View
 from nekro_core.console.widgets import confirm, empty, heading, local_time
 from nekro_core.operator.errors import ChangedMeanwhile, OperatorError

@@ -27,7 +27,7 @@ async def timers_page(view: View) -> None:
             empty(view, "timers.nothing")
         with ui.element("div").classes("nc-list"):
             for row in rows:
-                _draw_timer(view, row, show.refresh)
+                draw_timer(view, row, show.refresh)
         heading(view.say("timers.tasks"))
         tasks = await area.tasks(actor)
         if not tasks:
@@ -52,7 +52,8 @@ async def timers_page(view: View) -> None:
     ui.timer(_READ_AGAIN_S, show.refresh, immediate=False)
 
 
-def _draw_timer(view: View, row: TimerRow, refresh: Callable[[], Any]) -> None:
+def draw_timer(view: View, row: TimerRow, refresh: Callable[[], Any]) -> None:
+    """Draw a timer with what an operator may do with it. ``refresh`` is called after a change."""
     area, actor, key = view.operator.timers, view.actor, row.timer_id
     with ui.element("article").classes("nc-card"):
         with ui.element("div").classes("nc-row"):

@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from nekro_core.console.chat_messages import reason_text
 from nekro_core.console.turn_parts import amount, draw_steps, ending
 from nekro_core.console.turn_prompt import draw_prompts
 from nekro_core.console.turn_replay import draw_replay
@@ -72,5 +73,5 @@ def _draw_head(view: View, details: TurnDetails) -> None:
             ui.link(str(turn.chat_key), link_to(of_chat))
             about = [turn.user_id, turn.model, *amount(view, turn), local_time(turn.started)]
             if details.why:
-                about.append(view.say("turns.why", why=details.why))
+                about.append(reason_text(view, details.why, details.why_detail))
             ui.label(" · ".join(each for each in about if each)).classes("nc-soft nc-grow")

@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
-from nekro_core.console.turn_parts import amount, duration, ending
+from nekro_core.console.turn_parts import amount, duration, ending, stop_text
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import empty, local_time
 from nekro_core.operator.turns import TurnView
@@ -36,8 +36,10 @@ async def _draw_filters(view: View, changed: Callable[[], Any]) -> Callable[[], 
     with ui.element("div").classes("nc-filters"):
         chat = ui.input(view.say("turns.chat"), value=asked.get("chat", ""))
         user = ui.input(view.say("turns.person"), value=asked.get("user", ""))
-        model = _choice(view, "turns.model", choices.models, asked.get("model", ""))
-        stop = _choice(view, "turns.stop", choices.stops, asked.get("stop", ""))
+        models = {each: each for each in choices.models}
+        model = _choice(view, "turns.model", models, asked.get("model", ""))
+        ends = {each: stop_text(view, each) for each in choices.stops}
+        stop = _choice(view, "turns.stop", ends, asked.get("stop", ""))
         failed = ui.select(
             {
                 "": view.say("turns.all"),
@@ -69,8 +71,8 @@ async def _draw_filters(view: View, changed: Callable[[], Any]) -> Callable[[], 
     return read
 
 
-def _choice(view: View, key: str, found: list[str], value: str) -> ui.select:
-    options = {"": view.say("turns.all")} | {each: each for each in found if each}
+def _choice(view: View, key: str, found: dict[str, str], value: str) -> ui.select:
+    options = {"": view.say("turns.all")} | {name: text for name, text in found.items() if name}
     if value:
         options.setdefault(value, value)
     return ui.select(options, value=value, label=view.say(key))

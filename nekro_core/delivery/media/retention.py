@@ -29,6 +29,12 @@ def expired_files(folder: Path, *, before: float, total_bytes: int) -> list[Path
     return old
 
 
+def files_in(folder: Path) -> tuple[int, int]:
+    """Count the files of one chat's folder. Returns their number and their size in bytes."""
+    sizes = [entry.stat(follow_symlinks=False).st_size for entry in _entries(folder)]
+    return len(sizes), sum(sizes)
+
+
 def delete_expired(paths: Sequence[Path], *, before: float) -> int:
     """Delete those of the files that were last used before ``before`` (seconds since 1970), the
     time at which the search for them began. So a file that was used since then is not deleted.

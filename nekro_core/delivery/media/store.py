@@ -25,7 +25,7 @@ from nekro_core.chat import ChatKey, Media
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import FetchPolicy
-from nekro_core.delivery.media.retention import delete_expired, expired_files
+from nekro_core.delivery.media.retention import delete_expired, expired_files, files_in
 from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.converter import MediaConverter
@@ -185,6 +185,10 @@ class MediaStore:
         folder = self._folder / chat_key.file_name
         if folder.exists():
             await to_thread.run_sync(shutil.rmtree, folder)
+
+    async def kept(self, chat_key: ChatKey) -> tuple[int, int]:
+        """Count the media of a chat. Returns their number and their size in bytes."""
+        return await to_thread.run_sync(files_in, self._folder / chat_key.file_name)
 
     async def tidy(self, now: float) -> int:
         """Delete the media that were not used for ``keep_days``. If the rest exceeds

@@ -15,6 +15,7 @@ from nekro_core.media.converter import Picture
 from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.packages import PackageFolder
+from nekro_core.policy.tool_choice import ToolChoices
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
@@ -220,6 +221,7 @@ class Services:
         models: Gives access to other models.
         vectors: Stores vectors.
         uses: Counts the calls of tools and the errors of plugins.
+        tool_choices: Which tools the operator has switched off in a chat.
         extensions: Objects of higher rooms, by their class; see `extension`.
     """
 
@@ -246,6 +248,7 @@ class Services:
     models: ModelEndpoints | None = None
     vectors: VectorStore | None = None
     uses: PluginUses | None = None
+    tool_choices: ToolChoices = field(default_factory=ToolChoices)
 
     def extension(self, kind: type[Extension]) -> Extension | None:
         """Get the object of this class from ``extensions``; None if there is none."""

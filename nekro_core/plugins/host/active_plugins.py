@@ -62,8 +62,9 @@ class ActivePlugins:
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
         """Get the tools that all chats of this chat's adapter have. `tools_in` also has the tools
-        that plugins choose for one chat."""
-        return self._sets.of(self._services.adapter_of(chat_key.instance))
+        that plugins choose for one chat. Neither has tools that are switched off in this chat."""
+        tools = self._sets.of(self._services.adapter_of(chat_key.instance))
+        return self._sets.narrowed(tools, self._services.tool_choices.of(chat_key))
 
     def all_tools(self) -> ToolSet:
         """Get the tools of all plugins, for chats of any adapter."""
@@ -71,6 +72,11 @@ class ActivePlugins:
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
         """Get the tools that code of this chat may call now."""
+        tools = await self._sets.in_chat(ctx)
+        return self._sets.narrowed(tools, self._services.tool_choices.of(ctx.chat))
+
+    async def all_tools_in(self, ctx: AgentCtx) -> ToolSet:
+        """Get the tools of `tools_in`, and those that are switched off in this chat."""
         return await self._sets.in_chat(ctx)
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
@@ -105,8 +111,13 @@ class ActivePlugins:
     ) -> tuple[PromptInjection, ...]:
         """Get the texts that plugins add to the prompt, in the order of the plugins. A plugin that
         fails or exceeds its time limit adds nothing. Plugins whose keys are in ``asleep`` are
-        skipped."""
-        plugins = [each for each in self._plugins_of(ctx) if each.key not in asleep]
+        skipped, and those that are switched off in this chat."""
+        choice = self._services.tool_choices.of(ctx.chat)
+        plugins = [
+            each
+            for each in self._plugins_of(ctx)
+            if each.key not in asleep and not choice.leaves_out(each.key)
+        ]
         given = await prompt_injections(plugins, ctx, self._settings.prompt_s)
         persona = await self._legacy.persona(ctx) if self._legacy.persona else ""
         return (PromptInjection("preset", persona), *given) if persona else given

@@ -34,8 +34,11 @@ async def call_tool(
 
     It raises no error of the handler. Wrong arguments, an exception, a wrong result or a call that
     takes longer than ``tool.timeout_s`` becomes a `ToolCallFailed`. Its message has no details of
-    the host; the log has them.
+    the host; the log has them. A tool that is switched off in the chat is not called.
     """
+    if not ctx.services.tool_choices.of(ctx.chat).allows(tool):
+        # The operator may have switched it off after the code or the model had seen it.
+        return ToolCallFailed(f"{tool.name} is switched off in this chat")
     uses = ctx.services.uses
     with uses.call(tool) if uses is not None else nullcontext(CallNote()) as note:
         outcome = await _carried_out(tool, ctx, args, kwargs or {}, note)

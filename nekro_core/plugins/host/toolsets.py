@@ -11,6 +11,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.entry import PluginEntry
 from nekro_core.plugins.host.hooks import hook_result
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.policy.tool_choice import ToolChoice
 from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
 
@@ -38,10 +39,24 @@ class ToolSetCache:
         self._legacy_tools = legacy_tools
         self._offered: dict[str, tuple[Tool, ...]] = {}
         self._sets: dict[tuple[str, tuple[int, ...] | None], ToolSet] = {}
+        self._narrowed: dict[tuple[int, ToolChoice], tuple[ToolSet, ToolSet]] = {}
 
     def clear(self) -> None:
         """Drop all sets. Call this when plugins or tools have changed."""
         self._sets.clear()
+        self._narrowed.clear()
+
+    def narrowed(self, tools: ToolSet, choice: ToolChoice) -> ToolSet:
+        """Get the part of a set that the operator chose for a chat."""
+        if not choice.rules:
+            return tools
+        key = (id(tools), choice)
+        if key not in self._narrowed:
+            while len(self._narrowed) >= _MOST_SETS:
+                del self._narrowed[next(iter(self._narrowed))]
+            # The whole set is kept beside its part, so that no other object gets its id.
+            self._narrowed[key] = tools, tools.narrowed(choice.allows)
+        return self._narrowed[key][1]
 
     def offer(self, owner: str, tools: Iterable[Tool]) -> Callable[[], None]:
         """See `PluginRegistry.offer`."""

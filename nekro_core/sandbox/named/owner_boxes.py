@@ -146,6 +146,10 @@ class OwnerBoxes:
             if named.state is not BoxState.ABSENT
         )
 
+    async def stored_bytes(self) -> int:
+        """The size of the stored files of all boxes of the owner, in bytes as they are stored."""
+        return await self._storage.stored_bytes(self.owner)
+
     async def save(self) -> None:
         """Store the changed files of all running boxes, including files that background processes
         changed."""

@@ -67,6 +67,9 @@ class BoxStorage(Protocol):
         """The stored boxes of an owner by name. A value is None if only the files of a box are
         stored and not its record. Raises `OSError`."""
 
+    async def stored_bytes(self, owner: str) -> int:
+        """The size in bytes of all that is stored of an owner's boxes."""
+
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         """Store the record of a box. Raises `OSError`."""
 
@@ -117,6 +120,10 @@ class FolderStorage:
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         """See `BoxStorage.records`."""
         return await anyio.to_thread.run_sync(_records, self._folder / self._folder_name(owner))
+
+    async def stored_bytes(self, owner: str) -> int:
+        """See `BoxStorage.stored_bytes`."""
+        return await anyio.to_thread.run_sync(_bytes_below, self._folder / self._folder_name(owner))
 
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         """See `BoxStorage.remember`."""

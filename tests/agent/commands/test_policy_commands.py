@@ -160,12 +160,19 @@ async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes
         assert await bot.ask("six", own, to_bot=True) == [used_up]
 
 
-@pytest.mark.parametrize("line", ["/quota chat turns:many", "/quota chat money:nan"])
-async def test_a_quota_that_is_no_number_is_refused(
-    folder: Path, boxes: BoxCache, line: str
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("/quota chat turns:many", "A quota is a number"),
+        ("/quota chat money:nan", "money: Input should be a finite number"),
+        ("/quota chat turns:-1", "turns: Input should be greater than or equal to 0"),
+    ],
+)
+async def test_an_impossible_quota_is_refused(
+    folder: Path, boxes: BoxCache, line: str, told: str
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
-        assert (await command(bot, line, user="boss")).startswith("A quota is a number")
+        assert told in await command(bot, line, user="boss")
 
 
 async def test_an_ignored_person_is_not_answered(folder: Path, boxes: BoxCache) -> None:

@@ -1,17 +1,60 @@
-"""Draws a search for chats from which several are chosen."""
+"""Draws the choice of a chat, and a search from which several chats are chosen."""
+
+from typing import Any
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from nekro_core.chat import ChatKey
 from nekro_core.console.view import View
 from nekro_core.delivery.outbound.announcements import MOST_CHATS
-from nekro_core.operator.chats import ChatRowView, ChatsView
+from nekro_core.operator.chat_views import ChatRowView, ChatsView
+from nekro_core.system.errors import NekroError
 
+_OFFERED = 30
+"""Chats that the choice of one offers at once."""
 _PAGE = 20
 _WHOLE_PAGE = 500
 """How many chats are read in one step when the person chooses all found ones."""
 _MOST_NAMED = 30
 """Maximum number of chosen chats that are shown by name. Of the others, the number is shown."""
+
+
+async def choose_chat(view: View, label: str, value: str = "") -> ui.select:
+    """Draw the input where it is called. It offers the chats with the newest messages, and those
+    that fit what the person types. Its value is a chat key, or None.
+
+    Args:
+        view: The opened page.
+        label: What the input is called.
+        value: The chosen chat at first; empty for none.
+
+    Returns:
+        The input.
+    """
+
+    async def offered(text: str) -> dict[str, str]:
+        found = await view.operator.chats.newest(view.actor, text=text[:200], limit=_OFFERED)
+        return {str(each.chat_key): _title(each) for each in found.chats}
+
+    options = await offered("")
+    if value:
+        options.setdefault(value, value)
+    select = ui.select(options, label=label, value=value or None, with_input=True, clearable=True)
+    select.props("outlined dense options-dense input-debounce=200").classes("nc-wide")
+
+    async def search(event: GenericEventArguments) -> None:
+        try:
+            found: dict[Any, str] = await offered(str(event.args or ""))
+        except NekroError as error:
+            view.show_error(error)
+            return
+        if select.value:
+            found.setdefault(select.value, str(select.value))
+        select.set_options(found, value=select.value)
+
+    select.on("input-value", search, throttle=0.2, leading_events=False)
+    return select
 
 
 class ChatChooser:
@@ -159,3 +202,8 @@ class ChatChooser:
 
 def _name(chat: ChatRowView) -> str:
     return chat.name or str(chat.chat_key)
+
+
+def _title(chat: ChatRowView) -> str:
+    """Return the name and the key of a chat."""
+    return f"{chat.name} · {chat.chat_key}" if chat.name else str(chat.chat_key)
