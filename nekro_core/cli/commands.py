@@ -11,7 +11,7 @@ from nekro_core.app.health import examine
 from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
-from nekro_core.cli import accounts, backup, operator_calls, outbox, restart
+from nekro_core.cli import accounts, backup, documents, operator_calls, outbox, restart
 from nekro_core.cli import settings as settings_commands
 from nekro_core.cli.adapter_kit.command import ACTIONS as ADAPTER_ACTIONS
 from nekro_core.cli.chat import talk
@@ -115,6 +115,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
     "outbox": outbox.run,
     "chat": _chat,
     "doctor": _doctor,
+    "documents": documents.run,
     "fetch": _fetch,
     "get": settings_commands.get,
     "mcp": _mcp,

@@ -48,6 +48,10 @@ class DatabaseDocuments:
         self._secret = tuple(secret)
         self._kept = kept
 
+    def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
+        """Return the same documents, of which those in ``secret`` contain secrets."""
+        return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
+
     async def read(self, name: str) -> Document | None:
         """See `DocumentStore.read`."""
         newest = await self._rows(name, 1)
@@ -68,7 +72,7 @@ class DatabaseDocuments:
         another process notices."""
         await self._add(check_name(name), "", expected, removed=True)
 
-    async def listed(self, pattern: str) -> Mapping[str, str]:
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
         """See `DocumentStore.listed`. It reads one row for each revision of all documents."""
         try:
             rows = await self._database.read(
@@ -78,8 +82,10 @@ class DatabaseDocuments:
             )
         except StoreError as error:
             raise DocumentError(f"the documents cannot be listed: {error}") from error
-        found = {str(row["name"]): str(row["number"]) for row in rows if row["number"] > row["gone"]}
-        return {name: each for name, each in found.items() if matches(name, [pattern])}
+        found = {
+            str(row["name"]): str(row["number"]) for row in rows if row["number"] > row["gone"]
+        }
+        return {name: each for name, each in found.items() if matches(name, patterns)}
 
     async def _newest(self, name: str) -> tuple[int, bool]:
         """Return the number of the newest row of a document, and whether it removes the document.

@@ -115,9 +115,9 @@ class DocumentStore(Protocol):
             DocumentConflict: The current revision is another one than ``expected``.
         """
 
-    async def listed(self, pattern: str) -> Mapping[str, str]:
-        """Return the revisions of all documents whose name matches a pattern, by name. In the
-        pattern, ``*`` matches any characters but ``/``."""
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
+        """Return the revisions of all documents whose name matches one of the patterns, by name. In
+        a pattern, ``*`` matches any characters but ``/``."""
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """Return the newest revisions, the current one first. At most `KEPT` are stored. A secret
@@ -223,9 +223,9 @@ class FileDocuments:
         """See `DocumentStore.remove`."""
         await anyio.to_thread.run_sync(self._replace, check_name(name), None, expected)
 
-    async def listed(self, pattern: str) -> Mapping[str, str]:
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
         """See `DocumentStore.listed`. A file that cannot be read raises."""
-        return await anyio.to_thread.run_sync(self._listed, pattern)
+        return await anyio.to_thread.run_sync(self._listed, patterns)
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """See `DocumentStore.revisions`."""
@@ -309,8 +309,9 @@ class FileDocuments:
         except OSError as error:
             raise DocumentError(f"{self._folder / name} cannot be written: {error}") from error
 
-    def _listed(self, pattern: str) -> Mapping[str, str]:
-        found = {name: self.revision_now(name) for name in self.names_now(pattern)}
+    def _listed(self, patterns: Sequence[str]) -> Mapping[str, str]:
+        names = [name for each in patterns for name in self.names_now(each)]
+        found = {name: self.revision_now(name) for name in names}
         return {name: revision for name, revision in found.items() if revision is not None}
 
     def _change(self, name: str, expected: str | None, found: Document | None) -> list[str]:

@@ -8,7 +8,7 @@ the other. If both changed, the shared document wins, and the text of the file i
 
 import json
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -131,10 +131,7 @@ class WorkingCopies:
             DocumentError: A side cannot be read or written.
         """
         async with self._settling:
-            shared: dict[str, str] = {}
-            for pattern in self._patterns:
-                shared |= await self._shared.listed(pattern)
-            own = await anyio.to_thread.run_sync(self._own)
+            shared, own = await self._both()
             if self._same is None:
                 self._same = await anyio.to_thread.run_sync(self._read_state)
             if self._same is None:
@@ -161,10 +158,7 @@ class WorkingCopies:
             DocumentError: A side cannot be read or written, or a file is broken.
         """
         async with self._settling:
-            shared: dict[str, str] = {}
-            for pattern in self._patterns:
-                shared |= await self._shared.listed(pattern)
-            own = await anyio.to_thread.run_sync(self._own)
+            shared, own = await self._both()
             if to_shared and self._problems:
                 raise BrokenDocument("; ".join(self._problems.values()))
             if not overwrite:
@@ -184,6 +178,21 @@ class WorkingCopies:
             await self._write_state({})
             return copied
 
+    async def compared(self) -> dict[str, str]:
+        """Return for each document whether both sides have the same text, in words."""
+        shared, own = await self._both()
+        found = {}
+        for name in sorted({*shared, *own}):
+            if name not in own:
+                found[name] = "in the database alone"
+            elif name not in shared:
+                found[name] = "a file alone"
+            else:
+                document = await self._shared.read(name)
+                same = document is not None and revision_of(document.text) == own[name]
+                found[name] = "the same in both" if same else "different"
+        return found
+
     # -- DocumentFolder ----------------------------------------------------------------------
 
     async def read(self, name: str) -> Document | None:
@@ -198,9 +207,9 @@ class WorkingCopies:
         """See `DocumentStore.revision`. It is that of the file."""
         return await self._files.revision(name)
 
-    async def listed(self, pattern: str) -> Mapping[str, str]:
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
         """See `DocumentStore.listed`. It lists the files."""
-        return await self._files.listed(pattern)
+        return await self._files.listed(*patterns)
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
         """See `DocumentStore.write`. The shared document is written first."""
@@ -231,6 +240,11 @@ class WorkingCopies:
         return await self._shared.forget_earlier(name)
 
     # -- inside ------------------------------------------------------------------------------
+
+    async def _both(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the revisions of the shared documents, and of the files."""
+        listed = await self._shared.listed(*self._patterns)
+        return dict(listed), await anyio.to_thread.run_sync(self._own)
 
     async def _change(self, name: str, text: str | None, expected: str | None) -> None:
         """Write a new text, or remove the document for None."""
@@ -446,6 +460,7 @@ def forget_state(folder: Path) -> None:
 
 def _check_form(name: str, text: str) -> None:
     """Check that a text is whole. Raises `BrokenDocument`."""
+    text = text.removeprefix("\ufeff")
     try:
         if name.endswith(".toml"):
             tomllib.loads(text)
