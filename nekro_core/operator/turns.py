@@ -286,7 +286,9 @@ class Turns(Area):
         prompt = await self._viewer.shown(turn_id, step)
         if prompt is None:
             raise NoSuchItem(
-                f"what the model was shown in step {step} of turn {turn_id} is not stored"
+                f"nothing was kept of what the model was shown in step {step} of turn {turn_id}: "
+                "the turn is from before the bot kept it, or it was erased, or deleted because of "
+                "its age"
             )
         return _prompt(prompt)
 
