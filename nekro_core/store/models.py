@@ -172,6 +172,7 @@ class StepTable(Model):
     cost = fields.FloatField()
     started = fields.FloatField()
     seconds = fields.FloatField()
+    price_source = fields.CharField(max_length=16, default="", db_default="")
 
     class Meta:
         table = "steps"
@@ -341,6 +342,7 @@ class ModelUseTable(Model):
     cost = fields.FloatField()
     started = fields.FloatField()
     seconds = fields.FloatField()
+    price_source = fields.CharField(max_length=16, default="", db_default="")
 
     class Meta:
         table_description = (
@@ -510,6 +512,8 @@ class StatisticsTable(Model):
     cost = fields.FloatField()
     calls = fields.BigIntField()
     call_errors = fields.BigIntField()
+    published_cost = fields.FloatField(default=0.0, db_default=0.0)
+    unpriced = fields.BigIntField(default=0, db_default=0)
 
     class Meta:
         table_description = "Sums of one hour, day or month, or of all time"

@@ -57,14 +57,6 @@ def status_commands(
             lines.append(say("own.status.waiting", lang, count=len(waiting)))
         return CmdCtl.message("\n".join(lines))
 
-    def told(account: QuotaUsage, lang: str) -> str:
-        parts = [
-            say(f"own.quota.{measure.value}", lang, used=_number(used), most=_most(limit))
-            for measure, used, limit in account.measures()
-            if limit or used or measure is not Measure.MONEY
-        ]
-        return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
-
     async def show(context: CommandExecutionContext, chat: ChatKey, of: str) -> CommandResponse:
         person = of if of and context.is_super_user else context.user_id
         accounts = []
@@ -74,7 +66,7 @@ def status_commands(
             accounts.append(await quota_of_chat(services, chat))
         if not of and context.is_super_user:
             accounts.append(await quota_of_bot(services))
-        lines = [told(account, context.lang) for account in accounts]
+        lines = [_told(account, say, context.lang) for account in accounts]
         return CmdCtl.message("\n".join([*lines, *_how_to_change(services, context)]))
 
     async def quota(
@@ -121,6 +113,18 @@ def status_commands(
             **command_texts(services.catalogue, "quota"),
         ),
     )
+
+
+def _told(account: QuotaUsage, say: Callable[..., str], lang: str) -> str:
+    """Return a quota and its usage in words."""
+    parts = [
+        say(f"own.quota.{measure.value}", lang, used=_number(used), most=_most(limit))
+        for measure, used, limit in account.measures()
+        if limit or used or measure is not Measure.MONEY
+    ]
+    if account.used.published_cost:
+        parts[-1] += f" ({say('own.quota.published', lang)})"
+    return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
 
 
 def _how_to_change(services: CommandServices, context: CommandExecutionContext) -> list[str]:

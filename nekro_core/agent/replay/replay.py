@@ -238,6 +238,7 @@ class _Replaying:
                     cached_tokens=step.cached_tokens,
                     estimated=step.estimated,
                     cost=step.cost,
+                    price_source=step.price_source,
                     started=self._outer.wall() - step.seconds,
                     seconds=step.seconds,
                 )
