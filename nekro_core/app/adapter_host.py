@@ -14,6 +14,7 @@ from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import ChatState
 from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.system.documents import DocumentFolder
 
 
 class Admission:
@@ -52,12 +53,13 @@ class AdapterHost:
         *,
         data_dir: Path,
         settings: Mapping[str, Any],
+        documents: DocumentFolder | None = None,
     ) -> None:
         self.data_dir = data_dir
         self.settings = settings
         self.media: MediaKeeper = message_io.media
         self.links: MediaLinker = message_io.links
-        self.account_files = AccountSettingsFiles(data_dir)
+        self.account_files = AccountSettingsFiles(data_dir, documents)
         self.account_settings: AccountSettingsStore = self.account_files
         self.instance_of = accounts.instance_of
         self.receive_request = message_io.requests.receive

@@ -39,11 +39,10 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess
-from nekro_core.policy.personas import FOLDER as PERSONAS
 from nekro_core.policy.personas import PersonaLibrary
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.system.background_tasks import background_tasks
-from nekro_core.system.documents import FileDocuments
+from nekro_core.system.documents import DocumentFolder
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.discovery import SentenceVectors
@@ -86,13 +85,14 @@ class AgentRuntime:
         model: ReplaceableModel,
         make_model: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         logs: LogBook,
+        documents: DocumentFolder,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Build the runtime. When the block ends, all turns end."""
-        policy_file = PolicyFile(FileDocuments(data))
+        policy_file = PolicyFile(documents)
         await policy_file.look()
-        personas = PersonaLibrary(data / PERSONAS, wall)
+        personas = PersonaLibrary(data, wall, documents)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
             named_models = NamedModels(settings.nekro_models, staged=maibot.hooked)

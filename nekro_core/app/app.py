@@ -20,6 +20,7 @@ from loguru import logger
 from nekro_core.app.adapter_host import AdapterHost
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
+from nekro_core.app.documents import open_documents
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.operator_areas import open_operator
@@ -149,8 +150,13 @@ class App:
             message_io = await stack.enter_async_context(
                 MessageIO.open(settings, data, configuration, clock=clock, wall=wall)
             )
+            documents = await stack.enter_async_context(
+                open_documents(settings.nekro_documents, data, message_io.store.documents)
+            )
             accounts = await stack.enter_async_context(AccountDirectory(message_io.store, data))
-            host = AdapterHost(message_io, accounts, data_dir=data, settings=configuration)
+            host = AdapterHost(
+                message_io, accounts, data_dir=data, settings=configuration, documents=documents
+            )
             watched = settings.nekro_plugin
             stack.enter_context(watch_event_loop(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
@@ -181,6 +187,7 @@ class App:
                     boxes=boxes,
                     extensions=extensions,
                     logs=logs,
+                    documents=documents,
                     model=own_model,
                     make_model=make_model,
                     clock=clock,
@@ -200,7 +207,9 @@ class App:
             platforms = PlatformControl(
                 data, named, lambda *of: adapter_settings(running.wanted, *of)
             )
-            editor = SettingsEditor(settings.sources.folder) if settings.were_read else None
+            editor = (
+                SettingsEditor(settings.sources.folder, documents) if settings.were_read else None
+            )
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
@@ -215,6 +224,7 @@ class App:
                     platforms=platforms,
                     bans=BanList(runtime.services.policies.conduct),
                     boxes=boxes,
+                    documents=documents,
                     wall=wall,
                 )
             )

@@ -21,6 +21,9 @@ from nekro_core.sandbox.supply import BoxSupply, installation_id
 CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""
 
+NETWORK_RULES = "egress.toml"
+"""The file with the rules of single chats and boxes, in the data folder."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxServices:
@@ -53,7 +56,7 @@ class BoxServices:
                     sandbox, clock=clock, report=_say_no_boxes, owner=installation_id(data)
                 )
             )
-            file = data / "egress.toml"
+            file = data / NETWORK_RULES
             rules = EgressOverridesFile(file, sandbox.egress_rules)
             egress = await stack.enter_async_context(
                 Egress.open(

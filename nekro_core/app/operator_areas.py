@@ -51,6 +51,7 @@ from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.policy.ban_list import BanList
 from nekro_core.system.background_tasks import background_tasks
+from nekro_core.system.documents import DocumentFolder
 from nekro_core.system.logs.book import LogBook
 
 
@@ -69,6 +70,7 @@ async def open_operator(
     platforms: PlatformSwitch,
     bans: BanList,
     boxes: BoxServices,
+    documents: DocumentFolder,
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
     """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions
@@ -119,7 +121,7 @@ async def open_operator(
             network=Network(audit, boxes.egress),
             health=Health(audit, partial(examine, settings), wall),
             about=About(audit, started=wall(), changes=_changes()),
-            plugins=Plugins(audit, plugin_services(message_io, extensions, runtime)),
+            plugins=Plugins(audit, plugin_services(message_io, extensions, runtime, documents)),
             backups=Backups(audit, backups),
             logs=Logs(audit, logs),
             platforms=Platforms(audit, platforms),

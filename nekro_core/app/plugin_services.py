@@ -8,10 +8,14 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.operator.plugins import PluginServices
 from nekro_core.plugins.configuration.configurations import PluginConfigurations
 from nekro_core.store import Usage
+from nekro_core.system.documents import DocumentFolder
 
 
 def plugin_services(
-    message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime
+    message_io: MessageIO,
+    extensions: Extensions,
+    runtime: AgentRuntime,
+    documents: DocumentFolder,
 ) -> PluginServices:
     """Collect the parts of the bot that manage plugins."""
     registry = extensions.plugins
@@ -21,7 +25,7 @@ def plugin_services(
 
     return PluginServices(
         manager=extensions.manager,
-        configurations=PluginConfigurations(registry),
+        configurations=PluginConfigurations(registry, documents),
         trials=ToolTrials(registry, AgentToolService(runtime.services)),
         model_usage=model_usage,
         uses=registry.services.uses,

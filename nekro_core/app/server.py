@@ -30,6 +30,7 @@ from nonebot.drivers import ASGIMixin, Driver
 from nekro_core.api.adapter import Page
 from nekro_core.app.adapters import AdapterMaker, adapter_makers
 from nekro_core.app.app import App, Report
+from nekro_core.app.documents import settle_before_start
 from nekro_core.app.http_limits import LimitedHttpProtocol
 from nekro_core.app.instance import InstanceInfo, PortTaken, bind_listener, instance_file
 from nekro_core.app.logs import (
@@ -52,6 +53,7 @@ from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
+from nekro_core.system.documents import DocumentError
 from nekro_core.system.errors import NekroError
 
 DRIVER = "~fastapi+~httpx+~websockets"
@@ -92,6 +94,8 @@ def run() -> int:
             _look_ahead(settings)
             if await _restore_first(settings):
                 settings = Settings.load()  # The restored folder has settings too.
+            if await settle_before_start(settings):
+                settings = Settings.load()
             if not settings.nekro_llm.configured:
                 models = settings.nekro_data_dir / "models"
                 await ensure_weights(settings.nekro_embedded, models, line.report)
@@ -151,6 +155,8 @@ async def _restore_first(settings: Settings) -> bool:
 
 def _remedy(error: Exception) -> str:
     """Return what the operator should check, if the error's text does not say it."""
+    if isinstance(error, DocumentError):
+        return ""
     if isinstance(error, StoreUnavailable):
         return ". Does its server run, is NEKRO_DATABASE_URL right, is the disk full?"
     if isinstance(error, OSError):

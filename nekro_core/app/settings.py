@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast, get_args, get_origin
+from typing import Any, Literal, Self, cast, get_args, get_origin
 
 from nonebot.config import BaseSettings
 from nonebot.config import SettingsError as UnreadableSetting
@@ -78,6 +78,13 @@ class Settings(BaseSettings):
     nekro_database_url: str = Field(default="", json_schema_extra=AFTER_RESTART)
     """The database, as a Tortoise URL. If it is empty, an SQLite file in the data folder is
     used."""
+    nekro_documents: Literal["files", "database"] = Field(
+        default="files", json_schema_extra=AFTER_RESTART
+    )
+    """Where settings, policies, personas, plugins' configurations and platforms' accounts lie.
+    ``files``: in the data folder alone. ``database``: in the database, for several processes that
+    share one; the files of the data folder are copies, which follow within a second and can be
+    edited as before."""
     nekro_platforms: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
     """The enabled adapters, by the names in their manifests: ``["telegram"]``. Adapters that always
     run need no entry."""

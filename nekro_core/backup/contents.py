@@ -46,6 +46,8 @@ CONTENTS = (
     Content("settings.toml", Part.DATA, "settings"),
     Content("secrets.toml", Part.SECRET, "settings with keys, tokens and passwords"),
     Content("env_copies", Part.SECRET, "`.env` files from before settings were moved"),
+    Content("documents.json", Part.LEFT_OUT, "which documents are as in the database"),
+    Content("conflicts", Part.SECRET, "changed files that lost against the database"),
     Content("revisions/.lock", Part.LEFT_OUT, "belongs to a process"),
     Content("revisions", Part.DATA, "earlier texts of settings.toml and conduct.toml"),
     Content("personas", Part.DATA, "library of personas"),

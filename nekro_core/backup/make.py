@@ -42,6 +42,9 @@ _KEPT_FREE = 64 * 1024 * 1024
 _MOST_SECRETS = 64 * 1024 * 1024
 """Maximum size in bytes of all secrets together. They are encrypted in memory, so that they are not
 written to the disk a second time."""
+_LEFT_OUT = ("documents",)
+"""Tables whose rows are not in a backup. Documents of the database contain secrets, and the files
+of the data folder are copies of them. The first start after a restore takes the files."""
 _WORKING = ".nekro-backup-"
 _DUMP_GUESS = 64 * 1024 * 1024
 
@@ -184,11 +187,16 @@ class _Copying:
         copy, file, work = self.folder / "database", self.source.sqlite_file, self.work
         work.begin("database", 0)
         if file is None:
-            dump_postgres(self.source.database_url, copy, lambda done: work.set_done(done, done))
+            dump_postgres(
+                self.source.database_url,
+                copy,
+                lambda done: work.set_done(done, done),
+                left_out=_LEFT_OUT,
+            )
             # The bot migrates the database at its start, so a server has all migrations.
             return copy, known_migrations()[-1]
         try:
-            copy_sqlite(file, copy, work.set_done)
+            copy_sqlite(file, copy, work.set_done, left_out=_LEFT_OUT)
             schema = newest_migration(copy)
         except StoreUnavailable as error:
             raise BackupRefused(str(error)) from None

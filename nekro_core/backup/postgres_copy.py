@@ -19,10 +19,13 @@ _SAID = 2000
 _ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
 
 
-def dump_postgres(url: str, target: Path, done: Callable[[int], None]) -> None:
+def dump_postgres(
+    url: str, target: Path, done: Callable[[int], None], *, left_out: Sequence[str] = ()
+) -> None:
     """Write the database into a file, in PostgreSQL's custom format, and check that pg_restore can
-    list its contents. The bot may use the database meanwhile. ``done`` is called with the number of
-    bytes written so far; it may raise. Raises `BackupRefused`."""
+    list its contents. The rows of the tables ``left_out`` are not written. The bot may use the
+    database meanwhile. ``done`` is called with the number of bytes written so far; it may raise.
+    Raises `BackupRefused`."""
     database, environment, schema = _connection(url)
     program = _found("pg_dump", BackupRefused)
     choice = [f"--schema={schema}"] if schema else []
@@ -33,6 +36,7 @@ def dump_postgres(url: str, target: Path, done: Callable[[int], None]) -> None:
             "--no-owner",
             "--no-privileges",
             *choice,
+            *(f"--exclude-table-data=*.{table}" for table in left_out),
             f"--file={target}",
             database,
         ],

@@ -31,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("fetch", help="download the embedded model's weights now")
     _add_backup_commands(commands)
     _add_settings_commands(commands)
+    _add_document_actions(
+        commands.add_parser("documents", help="settings, personas, policies: files or database")
+    )
     commands.add_parser("restart", help="restart the running bot, in the same process")
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
@@ -120,6 +123,16 @@ def _add_settings_commands(commands: "argparse._SubParsersAction[argparse.Argume
     how.add_argument("--unset", action="store_true", help="remove the names: the default applies")
     how.add_argument(
         "--from-env", action="store_true", help="move the names, or all, from .env to the file"
+    )
+
+
+def _add_document_actions(documents: argparse.ArgumentParser) -> None:
+    actions = documents.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("list", help="all documents, and where they differ; the bot must not run")
+    copy = actions.add_parser("copy", help="from the files to the database, or back")
+    copy.add_argument("--to", choices=("database", "files"), required=True, help="the new place")
+    copy.add_argument(
+        "--overwrite", action="store_true", help="also what differs there, or is there alone"
     )
 
 

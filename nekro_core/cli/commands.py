@@ -15,6 +15,7 @@ FUNCTIONS: Mapping[str, str] = {
     "backup": "nekro_core.cli.backup:backup",
     "chat": "nekro_core.cli.chat:run",
     "doctor": "nekro_core.cli.doctor:run",
+    "documents": "nekro_core.cli.documents:run",
     "fetch": "nekro_core.cli.fetch:run",
     "get": "nekro_core.cli.settings:get",
     "mcp": "nekro_core.cli.mcp:run",

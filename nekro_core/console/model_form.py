@@ -18,7 +18,7 @@ from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters
 from nekro_core.operator.models import DEFAULT, ModelView
 from nekro_core.system.errors import NekroError
 
-_SWITCHES = ("vision", "audio", "grammar")
+_SWITCHES = ("vision", "audio", "grammar", "published_figures")
 _PRICES = ("prompt_price", "cached_price", "completion_price")
 _TIMES = ("connect_s", "first_token_s", "between_tokens_s", "total_s", "retries")
 _GROUP_ONLY = ("temperature", "top_p")
@@ -101,7 +101,7 @@ class _ModelForm:
             with ui.element("div").classes("nc-row"):
                 for name in _SWITCHES:
                     switch = ui.switch(
-                        view.say(f"models.field_{name}"), value=bool(saved.get(name))
+                        view.say(f"models.field_{name}"), value=_switched_on(saved, name)
                     )
                     self._inputs[name] = switch
             self._published = ui.element("div").classes("nc-models-known")
@@ -261,7 +261,11 @@ class _ModelForm:
             if name in self._saved:
                 if value != self._saved[name]:
                     changes[name] = value
-            elif value is not None and value != ModelGroupSettings.model_fields[name].default:
+            elif value is not None and (
+                # A figure that equals the default takes the place of a published one.
+                name in (*_PRICES, "context_tokens")
+                or value != ModelGroupSettings.model_fields[name].default
+            ):
                 changes[name] = value
         return changes
 
@@ -327,3 +331,7 @@ class _ModelForm:
 def _kinds() -> tuple[str, ...]:
     schema = ModelGroupSettings.model_json_schema()["properties"]["type"]
     return tuple(schema["enum"])
+
+
+def _switched_on(saved: Mapping[str, Any], name: str) -> bool:
+    return bool(saved.get(name, ModelGroupSettings.model_fields[name].default))

@@ -15,7 +15,6 @@ from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, empty, start_job
 from nekro_core.operator.plugin_views import TrialView
 from nekro_core.operator.roles import AccessRole
-from nekro_core.system.errors import NekroError
 
 
 async def draw_tools(view: View, plugin: Callable[[], str]) -> Any:

@@ -44,7 +44,13 @@ def amount(view: View, turn: TurnView) -> list[str]:
         view.say("turns.steps", count=turn.steps),
         view.say("turns.tokens", count=f"{tokens:,}"),
     ]
-    return [*found, view.say("turns.cost", cost=f"{turn.cost:.4g}")] if turn.cost else found
+    if turn.published_cost:
+        found.append(view.say("turns.cost_published", cost=f"{turn.cost:.4g}"))
+    elif turn.cost:
+        found.append(view.say("turns.cost", cost=f"{turn.cost:.4g}"))
+    if turn.unpriced:
+        found.append(view.say("turns.cost_unknown"))
+    return found
 
 
 def duration(seconds: float) -> str:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.documents import DocumentConflict, DocumentFolder, FileDocuments
 from nekro_core.system.errors import NekroError
 
 FOLDER = "platforms"
 """The folder of the files, in the data folder."""
+DOCUMENTS = f"{FOLDER}/*.json"
+"""The files as documents, in the form of `DocumentStore.listed`. They contain secrets."""
 _FORM = 1
 """The version of the file's form."""
 
@@ -67,10 +69,13 @@ class AccountSettingsFiles:
 
     Args:
         data_dir: The data folder. The files are in its folder ``platforms``.
+        documents: Stores the files of the data folder; by default as files alone.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, documents: DocumentFolder | None = None) -> None:
         self._folder = data_dir / FOLDER
+        self._documents = documents or FileDocuments(data_dir, secret=[DOCUMENTS])
+        self._revisions: dict[str, str | None] = {}
         self._listeners: list[Callable[[StoredAccounts], None]] = []
 
     def listen(self, listener: Callable[[StoredAccounts], None]) -> None:
@@ -94,11 +99,13 @@ class AccountSettingsFiles:
         Raises:
             UnreadableAccounts: The file is not in the expected form, or cannot be read.
         """
-        path = self._path(adapter)
+        path = self._folder / f"{adapter}.json"
         try:
-            written = json.loads(path.read_text("utf-8"))
-        except FileNotFoundError:
-            return StoredAccounts()
+            document = self._documents.read_now(_name(adapter))
+            self._revisions[adapter] = document.revision if document else None
+            if document is None:
+                return StoredAccounts()
+            written = json.loads(document.text)
         except (OSError, ValueError) as error:
             raise UnreadableAccounts(f"{path} cannot be read: {error}") from None
         try:
@@ -129,6 +136,8 @@ class AccountSettingsFiles:
             stored: The accounts.
 
         Raises:
+            DocumentConflict: The file was changed by hand or by another process. Nothing was
+                written. The next call overwrites that change.
             OSError: The file cannot be written.
         """
         for listener in self._listeners:
@@ -138,7 +147,29 @@ class AccountSettingsFiles:
             "accounts": {key: dict(each) for key, each in stored.accounts.items()},
             "paused": sorted(stored.paused),
         }
-        write_whole(self._path(adapter), json.dumps(written, ensure_ascii=False, indent=2).encode())
+        text = json.dumps(written, ensure_ascii=False, indent=2)
+        name = _name(adapter)
+        if adapter not in self._revisions:
+            document = self._documents.read_now(name)
+            self._revisions[adapter] = document.revision if document else None
+        try:
+            revision = self._documents.write_in_thread(name, text, self._revisions[adapter])
+        except DocumentConflict as conflict:
+            self._revisions[adapter] = conflict.found.revision if conflict.found else None
+            raise AccountsChanged(name, conflict.found) from None
+        self._revisions[adapter] = revision
 
-    def _path(self, adapter: str) -> Path:
-        return self._folder / f"{adapter}.json"
+
+class AccountsChanged(DocumentConflict):
+    """The file of the accounts was changed by hand or by another process."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} was changed by hand or by another process since the bot read it, so "
+            "nothing was written. Restart the bot to use the file as it is, or repeat the change "
+            "to overwrite it"
+        )
+
+
+def _name(adapter: str) -> str:
+    return f"{FOLDER}/{adapter}.json"

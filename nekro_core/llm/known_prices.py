@@ -4,18 +4,22 @@ The figures come from the package ``genai-prices``, which carries them with it: 
 The package needs 0.2 s and 14 MB when it is imported, so it is imported at the first question.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from importlib import import_module
+from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import anyio.to_thread
 
-from nekro_core.llm.model import Price
+from nekro_core.llm.model import ModelProfile, Price, PriceSource
 from nekro_core.llm.settings import LLMSettings
 
-_PRICES = ("prompt_price", "cached_price", "completion_price")
+_PACKAGE = "genai-prices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +32,16 @@ class KnownModel:
         price: The price of a million tokens in US dollars; None if it is not known. If a provider
             charges more for long prompts, this is the price of short ones.
         context_tokens: The largest number of tokens of prompt and reply; None if it is not known.
+        day: The day for which the price is meant: that of the question.
+        edition: The package and its version, which says how old the figures may be.
     """
 
     provider: str
     model: str
     price: Price | None
     context_tokens: int | None
+    day: date
+    edition: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +50,14 @@ class EffectivePrice:
 
     ``operator``: the settings name it, in the operator's currency. ``published``: the provider's
     list price in US dollars. ``unknown``: none is found; then ``price`` is None, which is not the
-    same as a price of 0.
+    same as a price of 0. A published price has the day for which it is meant, and the edition of
+    the list.
     """
 
     source: Literal["operator", "published", "unknown"]
     price: Price | None = None
+    day: date | None = None
+    edition: str = ""
 
 
 async def known_model(model: str, base_url: str = "") -> KnownModel | None:
@@ -62,35 +73,93 @@ async def known_model(model: str, base_url: str = "") -> KnownModel | None:
     Returns:
         The figures; None if the model is not known at this address.
     """
-    return await anyio.to_thread.run_sync(_look_up, model, base_url)
+    today = datetime.now(UTC).date()
+    return await anyio.to_thread.run_sync(_on_day, model, base_url, today)
 
 
 async def effective_price(settings: LLMSettings) -> EffectivePrice:
     """Return the price of an endpoint: the operator's figure if one is written, otherwise the
     provider's list price, otherwise unknown."""
-    if settings.model_fields_set.intersection(_PRICES):
+    if settings.price.source is PriceSource.OPERATOR:
         return EffectivePrice(source="operator", price=settings.price)
-    known = await known_model(settings.model, settings.base_url) if settings.configured else None
+    known = await _published(settings)
     if known is None or known.price is None:
         return EffectivePrice(source="unknown")
-    return EffectivePrice(source="published", price=known.price)
+    return EffectivePrice(
+        source="published", price=known.price, day=known.day, edition=known.edition
+    )
 
 
-def _look_up(model: str, base_url: str) -> KnownModel | None:
+async def effective_context(settings: LLMSettings) -> tuple[int, bool]:
+    """Return the largest number of tokens of prompt and reply, and whether the provider published
+    it: the operator's figure if one is written, otherwise the published one, otherwise the
+    default."""
+    if "context_tokens" in settings.model_fields_set:
+        return settings.context_tokens, False
+    known = await _published(settings)
+    if known is None or not known.context_tokens:
+        return settings.context_tokens, False
+    return known.context_tokens, True
+
+
+async def with_published_figures(settings: LLMSettings, profile: ModelProfile) -> ModelProfile:
+    """Return the profile of a model with the provider's price and context where the settings name
+    none."""
+    price = settings.price.source is PriceSource.UNKNOWN
+    context = "context_tokens" not in settings.model_fields_set
+    known = await _published(settings) if price or context else None
+    if known is None:
+        return profile
+    if price and known.price is not None:
+        profile = replace(profile, price=known.price)
+    if context and known.context_tokens:
+        profile = replace(profile, context_tokens=known.context_tokens)
+    return profile
+
+
+async def _published(settings: LLMSettings) -> KnownModel | None:
+    """Return what is published about the model of an endpoint, if that shall apply. An address that
+    can belong to no provider is not looked up, because the first question imports the package."""
+    if not settings.configured or not settings.published_figures:
+        return None
+    if not _may_be_provider(settings.base_url):
+        return None
+    return await known_model(settings.model, settings.base_url)
+
+
+def _may_be_provider(base_url: str) -> bool:
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    try:
+        ip_address(host)
+    except ValueError:
+        return "." in host and not host.endswith((".local", ".lan", ".internal", ".localhost"))
+    return False
+
+
+@lru_cache(256)
+def _on_day(model: str, base_url: str, day: date) -> KnownModel | None:
+    """Look a model up. The answer is remembered for the day."""
     snapshot: Any = import_module("genai_prices.data_snapshot").get_snapshot()
     address = f"{base_url.strip().rstrip('/')}/" if base_url.strip() else None
     try:
         provider, info = snapshot.find_provider_model(model, None, None, address)
     except LookupError:
         return None
-    prices = info.get_prices(datetime.now(UTC))
+    prices = info.get_prices(datetime(day.year, day.month, day.day, tzinfo=UTC))
     prompt, completion = _amount(getattr(prices, "input_mtok", None)), _amount(prices.output_mtok)
     price = None
     if prompt is not None and completion is not None:
         cached = _amount(getattr(prices, "cache_read_mtok", None))
-        price = Price(prompt=prompt, completion=completion, cached=cached)
+        price = Price(
+            prompt=prompt, completion=completion, cached=cached, source=PriceSource.PUBLISHED
+        )
     return KnownModel(
-        provider=provider.name, model=info.id, price=price, context_tokens=info.context_window
+        provider=provider.name,
+        model=info.id,
+        price=price,
+        context_tokens=info.context_window,
+        day=day,
+        edition=f"{_PACKAGE} {version(_PACKAGE)}",
     )
 
 

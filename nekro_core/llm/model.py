@@ -15,6 +15,7 @@ Errors (``retryable`` says whether the same request may succeed later)::
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from nekro_core.system.errors import NekroError
@@ -191,14 +192,28 @@ class RequestUsage:
         return self.prompt_tokens + self.completion_tokens
 
 
+class PriceSource(StrEnum):
+    """Who says what a model costs."""
+
+    OPERATOR = "operator"
+    """The settings, in the operator's currency."""
+    PUBLISHED = "published"
+    """The provider's published list, in US dollars."""
+    FREE = "free"
+    """Nobody is paid: the model runs on this machine."""
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of a million tokens, in the operator's currency. ``cached`` is the price of prompt
-    tokens that the provider had cached. If it is None, they cost as much as other prompt tokens."""
+    """The price of a million tokens. ``cached`` is the price of prompt tokens that the provider had
+    cached. If it is None, they cost as much as other prompt tokens. A price that is not known
+    counts as 0."""
 
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
+    source: PriceSource = PriceSource.UNKNOWN
 
     def of(self, usage: RequestUsage) -> float:
         """Return the cost of a request."""
@@ -222,7 +237,8 @@ Delta = TextDelta | FunctionCall | RequestUsage | ReplyFinished
 class ModelProfile:
     """The abilities and limits of a model. ``prefers_examples`` is True for a small model: it gets
     a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
-    True if the model can call functions natively. ``price`` comes from the operator's settings."""
+    True if the model can call functions natively. ``price`` is that of the operator's settings, or
+    else the published one."""
 
     name: str
     vision: bool = False

@@ -85,7 +85,8 @@ def _answers_chats(settings: ModelGroupSettings) -> bool:
 
 def _own(settings: ModelGroupSettings) -> LLMSettings:
     """Return the part of a group's settings that a model needs."""
-    return LLMSettings(**settings.model_dump(include=_FIELDS))
+    # What nobody set stays so: then published figures apply.
+    return LLMSettings(**settings.model_dump(include=_FIELDS, exclude_unset=True))
 
 
 _FIELDS = set(LLMSettings.model_fields)

@@ -25,6 +25,7 @@ from nekro_core.llm.events import (
 )
 from nekro_core.llm.failures import Redactor, model_error, status_of
 from nekro_core.llm.function_calls import FunctionCallDelta, TooManyFunctionCalls
+from nekro_core.llm.known_prices import with_published_figures
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -75,6 +76,7 @@ class OpenAIChatModel:
         if not settings.configured:
             raise ValueError("no base_url: there is no endpoint for the request")
         self._settings = settings
+        self._look_up = profile is None
         self._profile = profile or ModelProfile(
             name=settings.model,
             vision=settings.vision,
@@ -95,7 +97,8 @@ class OpenAIChatModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """Return what the model can do according to the operator's settings."""
+        """Return what the model can do according to the operator's settings. From the first
+        connection on, it has the published price and context where the settings name none."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
@@ -111,6 +114,9 @@ class OpenAIChatModel:
         if self._endpoint is not None:
             return self._endpoint
         async with self._lock:
+            if self._look_up:
+                self._profile = await with_published_figures(self._settings, self._profile)
+                self._look_up = False
             if self._endpoint is None:
                 self._endpoint = await anyio.to_thread.run_sync(
                     ModelEndpoint, self._settings, self._redact, self._socket, self._clock

@@ -5,8 +5,10 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from nekro_core.llm.model import Price
+from nekro_core.llm.model import Price, PriceSource
 from nekro_core.system.live_settings import LiveSettings
+
+_PRICES = ("prompt_price", "cached_price", "completion_price")
 
 
 class LLMSettings(LiveSettings):
@@ -30,14 +32,19 @@ class LLMSettings(LiveSettings):
     grammar: bool = False
     """Whether the endpoint accepts a GBNF ``grammar`` field, as llama.cpp's server does."""
     context_tokens: int = Field(default=32_768, ge=1024)
-    """Maximum number of tokens of prompt and reply together."""
+    """Maximum number of tokens of prompt and reply together. If it is not set, and the provider
+    publishes one for this model, that applies."""
     prompt_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """Price of a million prompt tokens, in your currency. Quotas in money need it."""
+    """Price of a million prompt tokens, in your currency. If no price is set, and the provider
+    publishes one for this model, that applies, in US dollars."""
     cached_price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Price of a million prompt tokens that the provider had cached. If it is not set, they cost
     ``prompt_price``."""
     completion_price: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Price of a million tokens of replies."""
+    published_figures: bool = True
+    """Whether the provider's published price and context apply where these settings name none. They
+    come with the package genai-prices; nothing is fetched."""
     proxy: str = ""
     """HTTP or SOCKS proxy for only this endpoint. If it is empty, the environment's proxy is
     used."""
@@ -89,9 +96,13 @@ class LLMSettings(LiveSettings):
 
     @property
     def price(self) -> Price:
-        """Return the prices of the model."""
+        """Return the prices of the model that these settings name."""
+        given = self.model_fields_set.intersection(_PRICES)
         return Price(
-            prompt=self.prompt_price, completion=self.completion_price, cached=self.cached_price
+            prompt=self.prompt_price,
+            completion=self.completion_price,
+            cached=self.cached_price,
+            source=PriceSource.OPERATOR if given else PriceSource.UNKNOWN,
         )
 
     @property

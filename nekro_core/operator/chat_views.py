@@ -17,13 +17,16 @@ _PREVIEW = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageView:
-    """What turns used. ``cost`` is in the operator's currency."""
+    """What turns used. ``cost`` is in the operator's currency, and where nobody named a price, in
+    US dollars: ``published_cost`` is that part. ``unpriced`` requests have no known price."""
 
     turns: int
     requests: int
     prompt_tokens: int
     completion_tokens: int
     cost: float
+    published_cost: float = 0.0
+    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,4 +286,6 @@ def usage_view(usage: Usage) -> UsageView:
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cost=usage.cost,
+        published_cost=usage.published_cost,
+        unpriced=usage.unpriced,
     )

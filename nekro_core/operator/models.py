@@ -7,7 +7,13 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 from pydantic import Field, JsonValue, SecretStr, ValidationError
 
 from nekro_core.llm.groups import ModelGroupSettings
-from nekro_core.llm.known_prices import EffectivePrice, KnownModel, effective_price, known_model
+from nekro_core.llm.known_prices import (
+    EffectivePrice,
+    KnownModel,
+    effective_context,
+    effective_price,
+    known_model,
+)
 from nekro_core.llm.probe import EndpointReport, ProbeResult, ProbeStep, probe_endpoint
 from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
@@ -55,7 +61,8 @@ class ModelView:
         has_key: Whether a key is set. The key itself is never shown.
         provider: The name of the well-known provider at this address; empty if it is none.
         price: Its price, and where the price comes from.
-        context_tokens: The setting for the largest number of tokens of prompt and reply.
+        context_tokens: The largest number of tokens of prompt and reply.
+        context_published: Whether the provider published it, and no setting names it.
     """
 
     group: str
@@ -65,6 +72,7 @@ class ModelView:
     provider: str
     price: EffectivePrice
     context_tokens: int
+    context_published: bool = False
 
 
 class Models(Area):
@@ -273,6 +281,7 @@ def _shown(settings: LLMSettings) -> dict[str, Any]:
 
 async def _view(group: str, settings: LLMSettings) -> ModelView:
     preset = preset_of(settings.base_url) if settings.configured else None
+    context, published = await effective_context(settings)
     return ModelView(
         group=group,
         fields=_shown(settings),
@@ -280,5 +289,6 @@ async def _view(group: str, settings: LLMSettings) -> ModelView:
         has_key=bool(settings.api_key.get_secret_value()),
         provider=preset.name if preset else "",
         price=await effective_price(settings),
-        context_tokens=settings.context_tokens,
+        context_tokens=context,
+        context_published=published,
     )

@@ -168,7 +168,9 @@ class PluginUseView:
         model_requests: How often it asked a model since the given time.
         prompt_tokens: The tokens of these requests.
         completion_tokens: The tokens of the replies.
-        cost: In the operator's currency.
+        cost: In the operator's currency, and where nobody named a price, in US dollars.
+        published_cost: The part of ``cost`` that is estimated from published prices.
+        unpriced: Requests whose price is not known. They count as 0 in ``cost``.
     """
 
     plugin: str
@@ -179,6 +181,8 @@ class PluginUseView:
     prompt_tokens: int
     completion_tokens: int
     cost: float
+    published_cost: float = 0.0
+    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

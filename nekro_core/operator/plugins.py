@@ -454,6 +454,8 @@ class Plugins(Area):
             prompt_tokens=sum(each.prompt_tokens for each in spent),
             completion_tokens=sum(each.completion_tokens for each in spent),
             cost=sum(each.cost for each in spent),
+            published_cost=sum(each.published_cost for each in spent),
+            unpriced=sum(each.unpriced for each in spent),
         )
 
     async def _switched(

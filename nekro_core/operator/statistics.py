@@ -39,6 +39,8 @@ _SUMS = (
     "cost",
     "calls",
     "call_errors",
+    "published_cost",
+    "unpriced",
 )
 
 

@@ -44,7 +44,9 @@ class TurnView:
         steps: The number of replies.
         prompt_tokens: Tokens of its requests.
         completion_tokens: Tokens of its replies.
-        cost: In the operator's currency.
+        cost: In the operator's currency, and where nobody named a price, in US dollars.
+        published_cost: The part of ``cost`` that is estimated from published prices.
+        unpriced: Requests whose price is not known. They count as 0 in ``cost``.
         started: Seconds since 1970.
         ended: Seconds since 1970; 0 while it runs.
     """
@@ -61,6 +63,8 @@ class TurnView:
     prompt_tokens: int
     completion_tokens: int
     cost: float
+    published_cost: float = 0.0
+    unpriced: int = 0
     started: float
     ended: float
 
@@ -289,7 +293,9 @@ class Turns(Area):
         prompt = await self._viewer.shown(turn_id, step)
         if prompt is None:
             raise NoSuchItem(
-                f"what the model was shown in step {step} of turn {turn_id} is not stored"
+                f"nothing was kept of what the model was shown in step {step} of turn {turn_id}: "
+                "the turn is from before the bot kept it, or it was erased, or deleted because of "
+                "its age"
             )
         return _prompt(prompt)
 
@@ -347,6 +353,8 @@ def _view(logged: LoggedTurn) -> TurnView:
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cost=usage.cost,
+        published_cost=usage.published_cost,
+        unpriced=usage.unpriced,
         started=turn.started,
         ended=turn.ended,
     )
@@ -430,6 +438,8 @@ def _replayed(result: ReplayResult, original: TurnView, why_detail: str) -> Turn
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         cost=usage.cost,
+        published_cost=usage.published_cost,
+        unpriced=usage.unpriced,
         started=trace.turn.started,
         ended=trace.turn.ended,
     )

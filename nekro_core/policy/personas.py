@@ -1,4 +1,4 @@
-"""Keeps named personas with their versions, one file for each in ``data/personas/``.
+"""Keeps named personas with their versions, one document for each: ``personas/NAME.json``.
 
 A policy uses a persona by its name (``persona_name`` in ``conduct.toml``), and always gets the
 newest version. Older versions are kept and can be restored.
@@ -16,10 +16,17 @@ import anyio.to_thread
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.documents import (
+    Document,
+    DocumentConflict,
+    DocumentStore,
+    FileDocuments,
+)
 from nekro_core.system.errors import NekroError
 
 FOLDER = "personas"
+DOCUMENTS = f"{FOLDER}/*.json"
+"""The documents, in the form of `DocumentStore.listed`. They contain their own earlier versions."""
 MAX_TEXT = 20_000
 """Maximum number of characters of a persona, as in ``conduct.toml``."""
 MOST_VERSIONS = 200
@@ -82,12 +89,20 @@ class PersonaLibrary:
     """The personas of a data folder. A method that changes something is in force when it returns.
 
     Args:
-        folder: The folder of the files. It is made at the first save.
+        data: The data folder. The files are in its folder ``personas``, which is made at the first
+            save.
         wall: Returns seconds since 1970.
+        documents: Stores the files of the data folder; by default as files alone.
     """
 
-    def __init__(self, folder: Path, wall: Callable[[], float] = time.time) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        data: Path,
+        wall: Callable[[], float] = time.time,
+        documents: DocumentStore | None = None,
+    ) -> None:
+        self._folder = data / FOLDER
+        self._documents = documents or FileDocuments(data, secret=[DOCUMENTS])
         self._wall = wall
         self._stamps: dict[Path, tuple[int, int]] = {}
         self._known: Mapping[Path, Persona] = {}
@@ -145,7 +160,7 @@ class PersonaLibrary:
         Raises:
             PersonaChanged: Somebody else saved a version in the meantime, or the new name is taken.
             PersonaError: The name or the text is not valid.
-            OSError: The file cannot be written.
+            DocumentError: The persona cannot be written.
         """
         name = _checked_name(name)
         text = _checked_text(text)
@@ -173,7 +188,7 @@ class PersonaLibrary:
             )
             versions = (*(old.versions if old else ()), version)[-MOST_VERSIONS:]
             saved = Persona(name=old.name if old else name, versions=versions)
-            await self._write(saved)
+            await self._write(saved, old)
             return saved
 
     async def restore(self, name: str, number: int, *, by: str = "") -> Persona:
@@ -195,23 +210,36 @@ class PersonaLibrary:
             if revision is not None and revision != persona.revision:
                 raise PersonaChanged(f"the persona {name!r} was saved by somebody else meanwhile")
             removed = persona.model_copy(update={"removed_at": max(self._wall(), 1.0)})
-            await self._write(removed)
+            await self._write(removed, persona)
             return removed
 
     async def bring_back(self, name: str) -> Persona:
-        """Put a removed persona into use again. Raises `UnknownPersona` and `OSError`."""
+        """Put a removed persona into use again. Raises `UnknownPersona` and `DocumentError`."""
         async with self._changing:
             self._look()
             persona = self.get(name)
             back = persona.model_copy(update={"removed_at": 0.0})
-            await self._write(back)
+            await self._write(back, persona)
             return back
 
-    async def _write(self, persona: Persona) -> None:
+    async def _write(self, persona: Persona, old: Persona | None) -> None:
+        """Write a persona in the place of ``old``. Raises `PersonaChanged` and `DocumentError`."""
         text = json.dumps(persona.model_dump(mode="json"), ensure_ascii=False, indent=1)
-        path = self._folder / _file_name(persona.name)
-        await anyio.to_thread.run_sync(write_whole, path, f"{text}\n".encode())
-        self._look()
+        name = f"{FOLDER}/{_file_name(persona.name)}"
+        changed = PersonaChanged(
+            f"{persona.name!r} was changed by somebody else: look at it, then save again"
+        )
+        found = await self._documents.read(name)
+        if found is not None and _parsed(found) not in (old, None):
+            self._look()
+            raise changed
+        try:
+            expected = found.revision if found else None
+            await self._documents.write(name, f"{text}\n", expected=expected)
+        except DocumentConflict:
+            raise changed from None
+        finally:
+            self._look()
 
     def _find(self, name: str) -> Persona | None:
         return self._known.get(self._folder / _file_name(_plain(name)))
@@ -259,6 +287,14 @@ def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
             continue
         found[path] = (status.st_mtime_ns, status.st_size)
     return found
+
+
+def _parsed(document: Document) -> Persona | None:
+    """Return the persona of a document; None if it is broken, so that a save mends it."""
+    try:
+        return Persona.model_validate_json(document.text)
+    except ValidationError:
+        return None
 
 
 def _read(path: Path) -> Persona:

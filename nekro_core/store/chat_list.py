@@ -10,7 +10,7 @@ from nekro_core.store.decisions import MessageDecision, decision_in
 from nekro_core.store.messages import INSERT, MessageRepository, record_of
 from nekro_core.store.people import AccountRepository, ChatRepository
 from nekro_core.store.statistic_rows import DAY_S, Dimension, Period
-from nekro_core.store.values import Usage
+from nekro_core.store.values import PRICED, Usage
 
 MAX_PAGE = 500
 """Maximum number of chats, members or messages of one call."""
@@ -281,7 +281,8 @@ class ChatListRepository:
         rows = await self._database.read(
             "SELECT user_id, COUNT(DISTINCT turn_id) AS turns, COUNT(*) AS requests, "
             "SUM(prompt_tokens) AS prompt_tokens, SUM(completion_tokens) AS completion_tokens, "
-            "SUM(cost) AS cost FROM steps WHERE started >= ? AND chat_key = ? GROUP BY user_id",
+            f"SUM(cost) AS cost, {PRICED} FROM steps WHERE started >= ? AND chat_key = ? "
+            "GROUP BY user_id",
             self._clock() - DAY_S,
             str(chat_key),
         )
@@ -308,4 +309,6 @@ def _used(row: Row) -> Usage:
         prompt_tokens=int(row["prompt_tokens"]),
         completion_tokens=int(row["completion_tokens"]),
         cost=float(row["cost"]),
+        published_cost=float(row["published_cost"]),
+        unpriced=int(row["unpriced"]),
     )

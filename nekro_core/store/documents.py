@@ -1,6 +1,6 @@
 """Stores the operator's documents in the database, for several processes that share it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from nekro_core.store.database import Database, Row, SqlStatement
 from nekro_core.store.errors import StoreError
@@ -12,11 +12,12 @@ from nekro_core.system.documents import (
     changed_lines,
     check_name,
     check_text,
+    matches,
 )
 
 _ADD = (
-    "INSERT INTO documents (name, number, text, saved) "
-    "SELECT ?, ?, ?, ? WHERE NOT EXISTS "
+    "INSERT INTO documents (name, number, text, saved, removed) "
+    "SELECT ?, ?, ?, ?, ? WHERE NOT EXISTS "
     "(SELECT 1 FROM documents WHERE name = ? AND number >= ?) "
     "ON CONFLICT DO NOTHING RETURNING number"
 )
@@ -28,8 +29,8 @@ class DatabaseDocuments:
 
     Args:
         database: The open database.
-        secret: The names of the documents that contain secrets: no earlier revisions of them are
-            kept, and no error quotes them.
+        secret: The names, or patterns of names, of the documents that contain secrets: no earlier
+            revisions of them are kept, and no error quotes them.
         kept: The number of revisions to keep, with the current one.
         clock: Returns seconds since 1970.
     """
@@ -44,60 +45,97 @@ class DatabaseDocuments:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._secret = frozenset(secret)
+        self._secret = tuple(secret)
         self._kept = kept
+
+    def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
+        """Return the same documents, of which those in ``secret`` contain secrets."""
+        return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
 
     async def read(self, name: str) -> Document | None:
         """See `DocumentStore.read`."""
-        found = await self.revisions(name, 1)
-        return found[0] if found else None
+        newest = await self._rows(name, 1)
+        return _document(newest[0]) if newest and not newest[0]["removed"] else None
 
     async def revision(self, name: str) -> str | None:
         """See `DocumentStore.revision`. It reads one row of an index."""
-        try:
-            rows = await self._database.read(
-                "SELECT MAX(number) AS number FROM documents WHERE name = ?", check_name(name)
-            )
-        except StoreError as error:
-            raise DocumentError(f"{name} cannot be read: {error}") from error
-        newest = rows[0]["number"]
-        return None if newest is None else str(newest)
+        number, removed = await self._newest(check_name(name))
+        return None if removed else str(number)
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
         """See `DocumentStore.write`."""
         check_text(check_name(name), text)
-        number = int(expected) + 1 if expected is not None else 1
-        least_kept = number + 1 - (1 if name in self._secret else self._kept)
+        return str(await self._add(name, text, expected, removed=False))
+
+    async def remove(self, name: str, *, expected: str) -> None:
+        """See `DocumentStore.remove`. It adds a row without text, so that the numbers go on, and
+        another process notices."""
+        await self._add(check_name(name), "", expected, removed=True)
+
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
+        """See `DocumentStore.listed`. It reads one row for each revision of all documents."""
         try:
-            current = await self.revision(name)
-            added: Sequence[Row] = ()
-            if current == expected:
+            rows = await self._database.read(
+                "SELECT name, MAX(number) AS number, "
+                "MAX(CASE WHEN removed THEN number ELSE 0 END) AS gone "
+                "FROM documents GROUP BY name ORDER BY name"
+            )
+        except StoreError as error:
+            raise DocumentError(f"the documents cannot be listed: {error}") from error
+        found = {
+            str(row["name"]): str(row["number"]) for row in rows if row["number"] > row["gone"]
+        }
+        return {name: each for name, each in found.items() if matches(name, patterns)}
+
+    async def _newest(self, name: str) -> tuple[int, bool]:
+        """Return the number of the newest row of a document, and whether it removes the document.
+        A document that never existed is number 0, removed."""
+        try:
+            rows = await self._database.read(
+                "SELECT number, removed FROM documents WHERE name = ? ORDER BY number DESC LIMIT 1",
+                name,
+            )
+        except StoreError as error:
+            raise DocumentError(f"{name} cannot be read: {error}") from error
+        return (int(rows[0]["number"]), bool(rows[0]["removed"])) if rows else (0, True)
+
+    async def _add(self, name: str, text: str, expected: str | None, *, removed: bool) -> int:
+        newest, gone = await self._newest(name)
+        number = newest + 1
+        least_kept = number + 1 - (1 if matches(name, self._secret) else self._kept)
+        added: Sequence[Row] = ()
+        if (None if gone else str(newest)) == expected:
+            row = (name, number, text, self._clock(), removed)
+            try:
                 added, _ = await self._database.write(
-                    SqlStatement(_ADD, (name, number, text, self._clock(), name, number)),
+                    SqlStatement(_ADD, (*row, name, number)),
                     SqlStatement(
                         "DELETE FROM documents WHERE name = ? AND number < ? AND EXISTS "
                         "(SELECT 1 FROM documents WHERE name = ? AND number = ?)",
                         (name, least_kept, name, number),
                     ),
                 )
-        except StoreError as error:
-            raise DocumentError(f"{name} cannot be written: {error}") from error
+            except StoreError as error:
+                raise DocumentError(f"{name} cannot be written: {error}") from error
         if not added:
             raise await self._conflict(name, expected)
-        return str(number)
+        return number
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """See `DocumentStore.revisions`."""
+        rows = await self._rows(name, self._kept)
+        return [_document(row) for row in rows if not row["removed"]][:limit]
+
+    async def _rows(self, name: str, limit: int) -> Sequence[Row]:
         try:
-            rows = await self._database.read(
-                "SELECT name, number, text, saved FROM documents WHERE name = ? "
+            return await self._database.read(
+                "SELECT name, number, text, saved, removed FROM documents WHERE name = ? "
                 "ORDER BY number DESC LIMIT ?",
                 check_name(name),
-                min(limit, self._kept),
+                limit,
             )
         except StoreError as error:
             raise DocumentError(f"{name} cannot be read: {error}") from error
-        return [_document(row) for row in rows]
 
     async def forget_earlier(self, name: str) -> int:
         """See `DocumentStore.forget_earlier`."""
@@ -115,10 +153,10 @@ class DatabaseDocuments:
         return len(deleted)
 
     async def _conflict(self, name: str, expected: str | None) -> DocumentConflict:
+        current = await self.read(name)
         found = await self.revisions(name)
         before = next((one for one in found if one.revision == expected), None)
-        current = found[0] if found else None
-        change = [] if name in self._secret else changed_lines(before, current)
+        change = [] if matches(name, self._secret) else changed_lines(before, current)
         return DocumentConflict(name, current, change)
 
 

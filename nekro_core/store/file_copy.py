@@ -1,7 +1,7 @@
 """Copies SQLite files while other programs write to them, and checks the copies."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -21,12 +21,20 @@ def is_sqlite(path: Path) -> bool:
         return file.read(len(_HEADER)) == _HEADER
 
 
-def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) -> None:
+def copy_sqlite(
+    source: Path,
+    target: Path,
+    done: Callable[[int, int], None],
+    *,
+    left_out: Collection[str] = (),
+) -> None:
     """Copy a database to a new file, and check the copy.
 
     The copy is the state at one moment. If the database has a write-ahead log, as the bot's have,
     other programs can write meanwhile: the copy is read in one transaction, so a write does not
     restart it. Without such a log, writers wait until the copy is made.
+
+    The rows of the tables ``left_out`` are not in the copy, nor is what they contained.
 
     ``done`` is called with the bytes that are copied so far and with all bytes; it may raise.
     Raises `StoreUnavailable` if the database cannot be read or is damaged.
@@ -50,6 +58,11 @@ def copy_sqlite(source: Path, target: Path, done: Callable[[int, int], None]) ->
             database.execute("ROLLBACK")
             # The copy is one file, without a log beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
+            copy.execute("PRAGMA secure_delete = ON")
+            for table in left_out:
+                if copy.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                    copy.execute(f'DELETE FROM "{table}"')
+            copy.commit()
             problem = _integrity(copy)
     except sqlite3.Error as error:
         raise StoreUnavailable(f"{source.name} cannot be copied: {explain(str(error))}") from error

@@ -5,11 +5,12 @@ from collections.abc import Awaitable
 from loguru import logger
 
 from nekro_core.store.database import Database, SqlStatement
-from nekro_core.store.values import ModelUse, Usage
+from nekro_core.store.values import PRICED, ModelUse, Usage
 
 _INSERT = """
 INSERT INTO model_uses (plugin, chat_key, user_id, run_id, model, prompt_tokens, cached_tokens,
-completion_tokens, estimated, cost, started, seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+completion_tokens, estimated, cost, price_source, started, seconds)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -36,6 +37,7 @@ class ModelUseRepository:
                     use.completion_tokens,
                     use.estimated,
                     use.cost,
+                    use.price_source,
                     use.started,
                     use.seconds,
                 ),
@@ -50,7 +52,7 @@ class ModelUseRepository:
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
             "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0) AS cost, "
-            "COUNT(*) AS requests FROM model_uses WHERE started >= ? AND plugin = ?",
+            f"{PRICED}, COUNT(*) AS requests FROM model_uses WHERE started >= ? AND plugin = ?",
             since,
             plugin,
         )
@@ -59,4 +61,6 @@ class ModelUseRepository:
             prompt_tokens=int(row["prompt"]),
             completion_tokens=int(row["completion"]),
             cost=float(row["cost"]),
+            published_cost=float(row["published_cost"]),
+            unpriced=int(row["unpriced"]),
         )

@@ -16,7 +16,7 @@ from nekro_core.chat.redact import SHORTEST, RedactionTarget
 from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.person import Person, is_one_of, runs_woken_by
 from nekro_core.store.prompt_recipe import decode_recipe, erased
-from nekro_core.store.prompts import PromptRepository, unpacked
+from nekro_core.store.prompts import PromptRepository, UnknownPartForm, unpacked
 from nekro_core.store.traces import PersonTraces
 
 _SLICE = 500
@@ -179,7 +179,11 @@ def _containing(
     found = []
     ids = [each for each in forgotten.ids if len(each) >= SHORTEST]
     for row in rows:
-        text = unpacked(row["data"]).decode("utf-8", "replace")
+        try:
+            text = unpacked(row["data"]).decode("utf-8", "replace")
+        except UnknownPartForm:  # A newer version wrote it, so nothing says whose words it has.
+            found.append(str(row["hash"]))
+            continue
         named = any(each in text for each in ids) and forgotten.text(text) != text
         if row["chat_key"]:  # What has no chat was written by operators and authors of plugins.
             named = named or any(each in text for each in names) or words.said_in(text)

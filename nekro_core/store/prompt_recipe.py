@@ -5,7 +5,8 @@ history is stored as the record's number and a short hash of the line. A text th
 stored once as a part (`nekro_core.store.prompts`), and the recipe has its hash. The recipe itself
 has no words of people, so erasing a person changes recipes little: see `erased`.
 
-The structures are stored as JSON arrays. To add a field, add it at the end with a default.
+The structures are stored as JSON arrays. To add a field, add it at the end with a default. An older
+version then refuses the recipe, since it would make another request from it.
 """
 
 import hashlib
@@ -21,21 +22,23 @@ LINE_HASH = 4
 _GONE = "." * LINE_HASH
 
 
-class Inline(msgspec.Struct, frozen=True, array_like=True, tag="w"):
+class Inline(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="w"):
     """A text that the program wrote. It has no words of people."""
 
     text: str
     kind: str = ""
 
 
-class PartRef(msgspec.Struct, frozen=True, array_like=True, tag="p"):
+class PartRef(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="p"):
     """A text that is stored as a part. ``kind`` is the section, for example ``rules``."""
 
     hash: str
     kind: str = ""
 
 
-class RecordLines(msgspec.Struct, frozen=True, array_like=True, tag="h"):
+class RecordLines(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
+):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
     message. ``steps`` are the first record's number and the differences to the next ones.
     ``marks`` says which lines were marked: 1 as unanswered, 2 as the question of another turn."""
@@ -57,7 +60,7 @@ class RecordLines(msgspec.Struct, frozen=True, array_like=True, tag="h"):
             yield seq, "" if digest == _GONE else digest, self.marks.get(index, 0)
 
 
-class ReplyText(msgspec.Struct, frozen=True, array_like=True, tag="r"):
+class ReplyText(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="r"):
     """The first ``length`` characters of the reply of an earlier step of the same turn. ``hash`` is
     their `line_hash`."""
 
@@ -69,13 +72,15 @@ class ReplyText(msgspec.Struct, frozen=True, array_like=True, tag="r"):
 Piece = Inline | PartRef | RecordLines | ReplyText
 
 
-class RecipeText(msgspec.Struct, frozen=True, array_like=True, tag="t"):
+class RecipeText(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="t"):
     """A text."""
 
     pieces: list[Piece]
 
 
-class RecipeMedium(msgspec.Struct, frozen=True, array_like=True, tag="m"):
+class RecipeMedium(
+    msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="m"
+):
     """A picture. ``hash`` is the hash of its address in the request. A picture of the history is
     number ``index`` of the media of record ``seq``. Another one is the part ``hash``."""
 
@@ -84,13 +89,13 @@ class RecipeMedium(msgspec.Struct, frozen=True, array_like=True, tag="m"):
     index: int = 0
 
 
-class RecipeJson(msgspec.Struct, frozen=True, array_like=True, tag="j"):
+class RecipeJson(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="j"):
     """Any other content: the part ``hash`` is its JSON."""
 
     hash: str
 
 
-class RecipeMessage(msgspec.Struct, frozen=True, array_like=True):
+class RecipeMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One message. ``form`` is ``text``, ``list`` or ``null``, the form of its content. ``rest`` is
     the text of a JSON object with the message's other fields; empty if it has none."""
 
@@ -100,7 +105,7 @@ class RecipeMessage(msgspec.Struct, frozen=True, array_like=True):
     rest: list[Piece] = []
 
 
-class Recipe(msgspec.Struct, frozen=True, array_like=True):
+class Recipe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A request. ``lines`` is the version of the lines' form (`nekro_core.agent.prompt.lines`).
     ``frame`` is the part with the JSON body without messages and tools, and ``tools`` the part with
     the tools; empty if there are none. Times in lines are in ``zone``, an IANA name, or if it is
@@ -139,7 +144,8 @@ _decoder = msgspec.json.Decoder(Recipe)
 
 
 def decode_recipe(text: str) -> Recipe | None:
-    """Read a stored recipe; None if this version cannot read it."""
+    """Read a stored recipe; None if this version cannot read it, for example because a newer one
+    wrote it."""
     try:
         return _decoder.decode(text)
     except msgspec.MsgspecError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from nekro_core.store.database import Database, Row, Rows, SqlStatement
+from nekro_core.store.errors import StoreError
 from nekro_core.store.prompt_recipe import part_hash
 
 USED_WITHIN_S = 3600.0
@@ -54,6 +55,10 @@ class PromptRow:
     recipe: str
     times: str = ""
     error: str = ""
+
+
+class UnknownPartForm(StoreError):
+    """A newer version of the bot stored a part of a prompt, or the row is damaged."""
 
 
 class PromptRepository:
@@ -117,7 +122,8 @@ class PromptRepository:
         return None
 
     async def parts(self, names: Collection[str]) -> dict[str, bytes]:
-        """Get parts by their names. Those that are not stored any more are left out."""
+        """Get parts by their names. Those that are not stored any more are left out. Raises
+        `UnknownPartForm`."""
         found: dict[str, bytes] = {}
         wanted = sorted(set(names))
         for at in range(0, len(wanted), _READ):
@@ -153,7 +159,12 @@ def _packed(data: bytes) -> bytes:
 def unpacked(data: bytes) -> bytes:
     """Return the content of a stored part."""
     data = bytes(data)
-    return zlib.decompress(data[1:]) if data[:1] == _PACKED else data[1:]
+    match data[:1]:
+        case mark if mark == _PACKED:
+            return zlib.decompress(data[1:])
+        case mark if mark == _PLAIN:
+            return data[1:]
+    raise UnknownPartForm("a part of a prompt is stored in a form that this version does not know")
 
 
 def _prompt(row: Row) -> PromptRow:

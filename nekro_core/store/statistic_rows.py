@@ -72,6 +72,8 @@ class Sums:
     cost: float = 0.0
     calls: int = 0
     call_errors: int = 0
+    published_cost: float = 0.0
+    unpriced: int = 0
 
     def parts(self) -> list[tuple[int, float]]:
         """Return the columns that are not 0, by their number in `SUMMED`."""
@@ -101,6 +103,8 @@ def is_kept(period: Period, dimension: Dimension, age_s: float) -> bool:
 
 
 SUMMED = tuple(each.name for each in fields(Sums))
+MONEY = ("cost", "published_cost")
+"""Those of `SUMMED` that are no whole numbers."""
 KEY = ("period", "dimension", "name", "member", "start")
 LATENCY_KEY = ("period", "dimension", "name", "measure", "start", "bucket")
 Subject = tuple[Dimension, str]
@@ -147,7 +151,7 @@ class Increments:
     def _add(self, key: tuple[Value, ...], parts: list[tuple[int, float]]) -> None:
         row = self._sums.get(key)
         if row is None:
-            row = self._sums[key] = [0.0 if name == "cost" else 0 for name in SUMMED]
+            row = self._sums[key] = [0.0 if name in MONEY else 0 for name in SUMMED]
         for number, value in parts:
             row[number] += value
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
+from typing import Any
 
 from nekro_core.store.database import Database, Row, Value
 from nekro_core.store.histogram import LatencySummary, seconds_of, summary_of
 from nekro_core.store.statistic_rows import (
     DAY_S,
     HOUR_S,
+    MONEY,
     SUMMED,
     Dimension,
     LatencyMeasure,
@@ -56,6 +58,8 @@ class StatisticsRow:
         cost: In the operator's currency.
         calls: Calls of tools in turns.
         call_errors: How many of the calls failed.
+        published_cost: The part of ``cost`` that is estimated from published prices, in US dollars.
+        unpriced: Requests whose price is not known. They count as 0 in ``cost``.
     """
 
     start: float = 0.0
@@ -71,6 +75,8 @@ class StatisticsRow:
     cost: float = 0.0
     calls: int = 0
     call_errors: int = 0
+    published_cost: float = 0.0
+    unpriced: int = 0
 
     @property
     def tokens(self) -> int:
@@ -380,8 +386,10 @@ def _day_start(at: float, timezone: tzinfo) -> float:
 
 
 def _row(row: Row, *, start: float, name: str) -> StatisticsRow:
-    sums = {each: int(row[each] or 0) for each in SUMMED if each != "cost"}
-    return StatisticsRow(start=float(start), name=name, cost=float(row["cost"] or 0.0), **sums)
+    sums: dict[str, Any] = {
+        each: float(row[each] or 0.0) if each in MONEY else int(row[each] or 0) for each in SUMMED
+    }
+    return StatisticsRow(start=float(start), name=name, **sums)
 
 
 def _total(start: float, name: str, rows: list[Row]) -> StatisticsRow:

@@ -221,6 +221,8 @@ def _count_request(increments: Increments, row: Row, subjects: tuple[Subject, ..
         cached_tokens=row["cached_tokens"],
         completion_tokens=row["completion_tokens"],
         cost=row["cost"],
+        published_cost=row["cost"] if row["price_source"] == "published" else 0.0,
+        unpriced=int(row["price_source"] == "unknown"),
     )
     model: Subject = (Dimension.MODEL, row["model"][:_MOST_NAME])
     increments.count(row["started"], (*subjects, model), sums)

@@ -9,7 +9,7 @@ from nekro_core.store.messages import SELECT as RECORDS
 from nekro_core.store.messages import record_of
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.turns import TurnRepository
-from nekro_core.store.values import LoggedTurn, Step, TurnFilter, TurnRow, Usage
+from nekro_core.store.values import PRICED, LoggedTurn, Step, TurnFilter, TurnRow, Usage
 
 MAX_LISTED = 500
 
@@ -67,8 +67,8 @@ class TurnLogRepository:
         )
         sums = await self._database.read(
             "SELECT turn_id, COUNT(*) AS steps, SUM(prompt_tokens) AS prompt, "
-            "SUM(completion_tokens) AS completion, SUM(cost) AS cost, MAX(model) AS model "
-            f"FROM steps WHERE turn_id IN ({marks}) GROUP BY turn_id",
+            "SUM(completion_tokens) AS completion, SUM(cost) AS cost, MAX(model) AS model, "
+            f"{PRICED} FROM steps WHERE turn_id IN ({marks}) GROUP BY turn_id",
             *(turn.turn_id for turn in turns),
         )
         records = {row["seq"]: record_of(row) for row in triggers}
@@ -93,4 +93,6 @@ def _usage(row: Row | None) -> Usage:
         prompt_tokens=int(row["prompt"]),
         completion_tokens=int(row["completion"]),
         cost=row["cost"],
+        published_cost=float(row["published_cost"]),
+        unpriced=int(row["unpriced"]),
     )

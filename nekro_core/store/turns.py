@@ -9,7 +9,7 @@ from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import MessageDecision, decided_statement
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
-from nekro_core.store.values import Step, TurnFilter, TurnRow, UnansweredMessages, Usage
+from nekro_core.store.values import PRICED, Step, TurnFilter, TurnRow, UnansweredMessages, Usage
 
 _COLUMNS = (
     "id, chat_key, running_chat, trigger_seq, through_seq, user_id, stop, attempts, started, "
@@ -335,9 +335,9 @@ class TurnRepository:
         of_turn = "(SELECT {} FROM turns WHERE id = ?)"
         return SqlStatement(
             "INSERT INTO steps (turn_id, chat_key, user_id, position, reply, tail, model, "
-            "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, started, "
-            f"seconds) VALUES (?, {of_turn.format('chat_key')}, {of_turn.format('user_id')}, "
-            "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "prompt_tokens, cached_tokens, completion_tokens, estimated, cost, price_source, "
+            f"started, seconds) VALUES (?, {of_turn.format('chat_key')}, "
+            f"{of_turn.format('user_id')}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 turn_id,
                 turn_id,
@@ -351,6 +351,7 @@ class TurnRepository:
                 step.completion_tokens,
                 step.estimated,
                 step.cost,
+                step.price_source,
                 step.started,
                 step.seconds,
             ),
@@ -397,9 +398,10 @@ class TurnRepository:
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(step), 0) AS steps, COUNT(DISTINCT turn_id) AS turns, "
             "COALESCE(SUM(prompt_tokens), 0) AS prompt, "
-            "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0.0) AS cost "
-            "FROM (SELECT 1 AS step, turn_id, prompt_tokens, completion_tokens, cost FROM steps "
-            f"WHERE {where} UNION ALL SELECT 0, NULL, prompt_tokens, completion_tokens, cost "
+            "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0.0) AS cost, "
+            f"{PRICED} FROM (SELECT 1 AS step, turn_id, prompt_tokens, completion_tokens, cost, "
+            f"price_source FROM steps WHERE {where} UNION ALL "
+            "SELECT 0, NULL, prompt_tokens, completion_tokens, cost, price_source "
             f"FROM model_uses WHERE {where}) AS used",
             *values,
             *values,
@@ -410,6 +412,8 @@ class TurnRepository:
             prompt_tokens=int(row["prompt"]),
             completion_tokens=int(row["completion"]),
             cost=row["cost"],
+            published_cost=float(row["published_cost"]),
+            unpriced=int(row["unpriced"]),
         )
 
 
@@ -441,6 +445,7 @@ def _step(row: Row) -> Step:
         completion_tokens=row["completion_tokens"],
         estimated=bool(row["estimated"]),
         cost=row["cost"],
+        price_source=row["price_source"],
         started=row["started"],
         seconds=row["seconds"],
     )

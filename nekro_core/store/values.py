@@ -68,7 +68,9 @@ class Step:
         cached_tokens: How many of ``prompt_tokens`` came from the provider's cache.
         completion_tokens: Tokens of the reply.
         estimated: Whether the bot estimated the token counts because the provider reported none.
-        cost: In the operator's currency.
+        cost: In the currency of the price; 0 if the price is not known.
+        price_source: Who says the price: ``operator``, ``published``, ``free`` or ``unknown``;
+            empty if it is from before this was stored.
         started: Seconds since 1970.
         seconds: How long the reply took.
     """
@@ -82,6 +84,7 @@ class Step:
     completion_tokens: int = 0
     estimated: bool = False
     cost: float = 0.0
+    price_source: str = ""
     started: float = 0.0
     seconds: float = 0.0
 
@@ -143,6 +146,14 @@ class UnansweredMessages:
     records: tuple[Record, ...]
 
 
+PRICED = (
+    "COALESCE(SUM(CASE WHEN price_source = 'published' THEN cost ELSE 0.0 END), 0.0) "
+    "AS published_cost, "
+    "COALESCE(SUM(CASE WHEN price_source = 'unknown' THEN 1 ELSE 0 END), 0) AS unpriced"
+)
+"""Two columns of `Usage`, for a query of rows with ``cost`` and ``price_source``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The total of several model requests.
@@ -152,7 +163,9 @@ class Usage:
         steps: The number of steps.
         prompt_tokens: Tokens of the requests.
         completion_tokens: Tokens of the replies.
-        cost: In the operator's currency.
+        cost: In the operator's currency, and where that names no price, in US dollars.
+        published_cost: The part of ``cost`` that is estimated from published prices.
+        unpriced: Requests whose price is not known. They count as 0 in ``cost``.
     """
 
     turns: int = 0
@@ -160,6 +173,8 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
+    published_cost: float = 0.0
+    unpriced: int = 0
 
     @property
     def tokens(self) -> int:
@@ -221,6 +236,7 @@ class ModelUse:
     cached_tokens: int = 0
     estimated: bool = False
     cost: float = 0.0
+    price_source: str = ""
     chat_key: str = ""
     user_id: str = ""
     run_id: str = ""

@@ -3,7 +3,8 @@
 A document may be changed by a page, by a command and in an editor, so a writer names the revision
 that it has read. If the document has another revision by then, nothing is written and the writer is
 told what changed. `FileDocuments` stores documents as files. `nekro_core.store.documents` stores
-them in the database, for several processes that share one. Both pass the same tests
+them in the database, for several processes that share one, and
+`nekro_core.system.working_copies` keeps copies of those in a folder. All pass the same tests
 (``tests/system/document_store_contract.py``).
 """
 
@@ -13,9 +14,10 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
@@ -28,9 +30,11 @@ KEPT = 20
 """Maximum number of revisions of a document that are kept, the current one included. Most have a
 few kilobytes."""
 MAX_NAME = 200
-MAX_CHARS = 1_000_000
-"""The longest text of a document. A larger one is a mistake: it is read whole at each change."""
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+MAX_CHARS = 10_000_000
+"""The longest text of a document. A persona with 200 versions has at most eight million characters;
+a larger text is a mistake, because it is read whole at each change."""
+_PART = r"\w(?:[\w .()·-]*[\w.)-])?"
+_NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _REVISIONS = "revisions"
 LOCK_S = 5.0
 """Longest wait for another process that writes a document. A write takes milliseconds."""
@@ -83,7 +87,7 @@ class Document:
 
 class DocumentStore(Protocol):
     """Stores documents by name. A name has the form of a relative path (``conduct.toml``,
-    ``configs/author.plugin.toml``). All methods raise `DocumentError`."""
+    ``plugin_data/author.plugin/config.yaml``). All methods raise `DocumentError`."""
 
     async def read(self, name: str) -> Document | None:
         """Return the current revision of a document; None if there is no such document."""
@@ -104,6 +108,18 @@ class DocumentStore(Protocol):
             DocumentConflict: The current revision is another one. Nothing was written.
         """
 
+    async def remove(self, name: str, *, expected: str) -> None:
+        """Remove a document. It can be written again, with None as the expected revision. Earlier
+        revisions are kept, unless the document is secret.
+
+        Raises:
+            DocumentConflict: The current revision is another one than ``expected``.
+        """
+
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
+        """Return the revisions of all documents whose name matches one of the patterns, by name. In
+        a pattern, ``*`` matches any characters but ``/``."""
+
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """Return the newest revisions, the current one first. At most `KEPT` are stored. A secret
         document has no earlier revisions."""
@@ -113,12 +129,23 @@ class DocumentStore(Protocol):
         was erased. Returns how many were deleted."""
 
 
+class DocumentFolder(DocumentStore, Protocol):
+    """A document store whose documents are files of a folder too, so that they can be read without
+    waiting and edited by hand. The methods of this class block."""
+
+    def read_now(self, name: str) -> Document | None:
+        """The same as `read`."""
+
+    def write_in_thread(self, name: str, text: str, expected: str | None) -> str:
+        """The same as `write`, for a worker thread of the event loop."""
+
+
 def check_name(name: str) -> str:
     """Return the name of a document. Raises `DocumentError` if it is not valid."""
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         raise DocumentError(
-            f"{name[:MAX_NAME]!r} is no name of a document: expected letters, digits, '_', '-', "
-            "'.' and '/', where no part begins with '.' or '-'"
+            f"{name[:MAX_NAME]!r} is no name of a document: expected letters, digits, spaces, '_', "
+            "'-', '.', '(', ')' and '/', where no part begins with '.', '-' or a space"
         )
     return name
 
@@ -130,6 +157,12 @@ def check_text(name: str, text: str) -> str:
     if "\0" in text or not _is_unicode(text):
         raise DocumentError(f"{name}: it has a character that is no text (NUL or half a surrogate)")
     return text
+
+
+def matches(name: str, patterns: Collection[str]) -> bool:
+    """Return whether a name matches one of the patterns of `DocumentStore.listed`."""
+    depth = name.count("/")  # With as many, no `*` can have matched one.
+    return any(each.count("/") == depth and fnmatchcase(name, each) for each in patterns)
 
 
 def changed_lines(before: Document | None, found: Document | None) -> list[str]:
@@ -150,8 +183,8 @@ class FileDocuments:
 
     Args:
         folder: The folder.
-        secret: The names of the documents that contain secrets: no earlier revisions of them are
-            kept, and no error quotes them.
+        secret: The names, or patterns of names, of the documents that contain secrets: no earlier
+            revisions of them are kept, and no error quotes them.
         kept: The number of revisions to keep, with the current one.
         lock_s: Longest wait in seconds for another process that writes a document.
         clock: Returns seconds since 1970.
@@ -167,7 +200,7 @@ class FileDocuments:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
-        self._secret = frozenset(secret)
+        self._secret = tuple(secret)
         self._kept = kept
         self._lock_s = lock_s
         self._clock = clock
@@ -186,6 +219,14 @@ class FileDocuments:
         """See `DocumentStore.write`."""
         check_text(check_name(name), text)
         return await anyio.to_thread.run_sync(self._write, name, text, expected)
+
+    async def remove(self, name: str, *, expected: str) -> None:
+        """See `DocumentStore.remove`."""
+        await anyio.to_thread.run_sync(self._replace, check_name(name), None, expected)
+
+    async def listed(self, *patterns: str) -> Mapping[str, str]:
+        """See `DocumentStore.listed`. A file that cannot be read raises."""
+        return await anyio.to_thread.run_sync(self._listed, patterns)
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """See `DocumentStore.revisions`."""
@@ -207,7 +248,7 @@ class FileDocuments:
             raise DocumentError(f"{path} is not UTF-8: byte {error.start} is wrong") from None
         except OSError as error:
             raise DocumentError(f"{path} cannot be read: {error.strerror}") from None
-        return Document(name=name, text=text, revision=_hash(text), saved=saved)
+        return Document(name=name, text=text, revision=revision_of(text), saved=saved)
 
     def revision_now(self, name: str) -> str | None:
         """The same as `revision`, for callers before the event loop runs. It blocks."""
@@ -226,30 +267,63 @@ class FileDocuments:
             seen = self._seen[name] = stamp, found.revision
         return seen[1]
 
+    def names_now(self, pattern: str) -> list[str]:
+        """Return the names of the files that match a pattern of `listed`. It blocks."""
+        try:
+            found = [each for each in self._folder.glob(pattern) if each.is_file()]
+        except OSError as error:
+            raise DocumentError(f"{self._folder} cannot be read: {error.strerror}") from None
+        names = sorted(each.relative_to(self._folder).as_posix() for each in found)
+        return [name for name in names if len(name) <= MAX_NAME and _NAME.fullmatch(name)]
+
+    def write_in_thread(self, name: str, text: str, expected: str | None) -> str:
+        """See `DocumentFolder.write_in_thread`."""
+        return self._write(check_name(name), check_text(name, text), expected)
+
+    def replace_now(
+        self, name: str, text: str | None, *, expected: str | None, keep: bool = True
+    ) -> None:
+        """The same as `write`, or for None as `remove`. It blocks. Without ``keep``, the text that
+        was there is not kept as an earlier revision."""
+        self._replace(name, text, expected, keep=keep)
+
     def _write(self, name: str, text: str, expected: str | None) -> str:
+        self._replace(name, text, expected)
+        return revision_of(text)
+
+    def _replace(
+        self, name: str, text: str | None, expected: str | None, *, keep: bool = True
+    ) -> None:
         try:
             with self._locked():
                 found = self.read_now(name)
                 if (found.revision if found else None) != expected:
                     raise DocumentConflict(name, found, self._change(name, expected, found))
-                if found is not None and name not in self._secret:
+                if found is not None and keep and not matches(name, self._secret):
                     self._keep(found)
-                write_whole(self._folder / name, text.encode())
+                if text is not None:
+                    write_whole(self._folder / name, text.encode())
+                else:
+                    (self._folder / name).unlink(missing_ok=True)
         except DocumentError:
             raise
         except OSError as error:
             raise DocumentError(f"{self._folder / name} cannot be written: {error}") from error
-        return _hash(text)
+
+    def _listed(self, patterns: Sequence[str]) -> Mapping[str, str]:
+        names = [name for each in patterns for name in self.names_now(each)]
+        found = {name: self.revision_now(name) for name in names}
+        return {name: revision for name, revision in found.items() if revision is not None}
 
     def _change(self, name: str, expected: str | None, found: Document | None) -> list[str]:
-        if name in self._secret:
+        if matches(name, self._secret):
             return []
         before = (one for one in self._earlier(name) if one.revision == expected)
         return changed_lines(next(before, None), found)
 
     def _revisions(self, name: str, limit: int) -> Sequence[Document]:
         found = self.read_now(name)
-        earlier = [] if name in self._secret else [*self._earlier(name)]
+        earlier = [] if matches(name, self._secret) else [*self._earlier(name)]
         newest = [*([found] if found else []), *earlier]
         return newest[: min(limit, self._kept)]
 
@@ -261,7 +335,7 @@ class FileDocuments:
         for path in sorted(folder.iterdir(), reverse=True):
             if not path.name.startswith("."):
                 text, saved = path.read_bytes().decode(), int(path.name) / 1e6
-                yield Document(name=name, text=text, revision=_hash(text), saved=saved)
+                yield Document(name=name, text=text, revision=revision_of(text), saved=saved)
 
     def _forget_earlier(self, name: str) -> int:
         folder = self._folder / _REVISIONS / name
@@ -310,7 +384,8 @@ class FileDocuments:
             os.close(descriptor)
 
 
-def _hash(text: str) -> str:
+def revision_of(text: str) -> str:
+    """Return the name of the revision of a file with this text."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nekro_core.app.documents import copy_documents, settle_before_start
 from nekro_core.app.restore import restore_backup
 from nekro_core.app.settings import Settings
 from nekro_core.backup.errors import BackupRefused, InvalidBackup, RestoreRefused
@@ -97,3 +98,23 @@ async def test_an_unreachable_server_is_reported_without_its_password(
     with pytest.raises(BackupRefused, match="pg_dump could not copy") as refused:
         make_backup(BackupSource(data=data, database_url=url), tmp_path / "b.zip", BackupWork())
     assert "a-secret-password" not in str(refused.value)
+
+
+async def test_documents_of_the_server_are_in_a_backup_only_as_files(
+    postgres: PostgresServer, data: Path, tmp_path: Path
+) -> None:
+    url, other = await postgres.database(), await postgres.empty_database()
+    settings = settings_for(url, data).model_copy(update={"nekro_documents": "database"})
+    await copy_documents(settings, "database", overwrite=False)
+    assert await postgres.run("SELECT 1 FROM documents WHERE text LIKE '%k-1234567890%'", url=url)
+    backup = tmp_path / "b.zip"
+    make_backup(BackupSource(data=data, database_url=url), backup, BackupWork())
+    there = settings_for(other, tmp_path / "new").model_copy(update={"nekro_documents": "database"})
+    await restore_backup(there, backup, tmp_path / "new")
+    assert await postgres.run("SELECT 1 FROM documents", url=other) == []
+    assert await settle_before_start(there)
+    rows = await postgres.run("SELECT name, text FROM documents", url=other)
+    texts = {row["name"]: row["text"] for row in rows}
+    assert texts["conduct.toml"].encode() == CONDUCT
+    assert "Delft" in texts["plugin_data/ann.weather/config.yaml"]
+    assert "k-1234567890" not in str(texts)

@@ -10,6 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
+from nekro_core.app.documents import (
+    PATTERNS,
+    copy_documents,
+    settle_before_start,
+    working_copies,
+)
 from nekro_core.app.restore import carry_out_prepared, restore_backup
 from nekro_core.app.settings import Settings
 from nekro_core.backup.archive_reader import BackupArchive
@@ -102,6 +108,42 @@ async def test_secrets_are_in_a_backup_only_encrypted_and_on_demand(
     restored = (tmp_path / "some/plugin_data/ann.weather/config.yaml").read_text()
     assert "Delft" in restored
     assert "k-1234567890" not in restored
+
+
+async def test_documents_of_the_database_are_in_a_backup_as_files(
+    data: Path, tmp_path: Path, settings: Settings
+) -> None:
+    settings = settings.model_copy(update={"nekro_documents": "database", "nekro_data_dir": data})
+    key, other = "sk-abcdefgh", "k-1234567890"
+    await copy_documents(settings, "database", overwrite=False)
+    async with Store.open(url_of(data)) as store:
+        copies = working_copies(data, store.documents)
+        await copies.settle()
+        await copies.write("secrets.toml", f"[llm]\napi_key = '{key}'\n", expected=None)
+        await copies.write("personas/ann.json", "{}", expected=None)
+        plain, locked = tmp_path / "plain.zip", tmp_path / "locked.zip"
+        make_backup(source_of(data), plain, BackupWork())
+        make_backup(source_of(data), locked, BackupWork(), passphrase=PASSPHRASE)
+    for backup in (plain, locked):
+        with zipfile.ZipFile(backup) as opened:
+            content = b"".join(opened.read(name) for name in opened.namelist())
+        assert not [each for each in (key, other) if each.encode() in content], backup
+    for backup, passphrase in ((plain, None), (locked, PASSPHRASE)):
+        target = tmp_path / backup.stem / "data"
+        await restore_backup(settings, backup, target, passphrase=passphrase)
+        there = settings.model_copy(update={"nekro_data_dir": target})
+        assert await settle_before_start(there)
+        async with Store.open(url_of(target)) as store:
+            texts = {
+                name: document.text
+                for name in await store.documents.listed(*PATTERNS)
+                if (document := await store.documents.read(name)) is not None
+            }
+        assert texts["conduct.toml"].encode() == CONDUCT
+        assert texts["personas/ann.json"] == "{}"
+        assert "Delft" in texts["plugin_data/ann.weather/config.yaml"]
+        assert (other in texts["plugin_data/ann.weather/config.yaml"]) == bool(passphrase)
+        assert (key in texts.get("secrets.toml", "")) == bool(passphrase)
 
 
 def test_a_short_passphrase_is_refused_and_leaves_nothing(data: Path, tmp_path: Path) -> None:

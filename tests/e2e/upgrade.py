@@ -3,8 +3,9 @@
 The old bot answers people, stores a plugin's value, is switched off in one chat, sets a timer, and
 is killed in the middle of a turn. The new bot starts on the same folder and database. It must know
 the history, go on with the stored value, stay silent in the switched-off chat, answer the timer,
-finish the turn, and send nothing a second time. The old code comes from git and uses the packages
-that are installed here. The second command uses PostgreSQL::
+finish the turn, and send nothing a second time. It shows what the model was shown in the old turns,
+byte for byte as the old bot sent it; if the old bot did not store that, it says so. The old code
+comes from git and uses the packages that are installed here. The second command uses PostgreSQL::
 
     make upgrade FROM=e61814b
     make upgrade FROM=e61814b ARGS="--database postgres"
@@ -22,6 +23,8 @@ from pathlib import Path
 import anyio
 
 from tests.e2e.bot_process import ROOT, BotProcess
+from tests.e2e.read_database import StoreLook
+from tests.e2e.upgraded_prompts import check_prompts, check_replay, stored_steps
 from tests.e2e.whole_bot import TOKEN, ModelByChat, WholeBot, fence, model_settings
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.postgres import PostgresServer
@@ -106,7 +109,10 @@ async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
             Answer(chunks=["```python\nsend_channel_message('one')\n", 60.0, "```"]),
             fence("send_channel_message('two')"),
         )
+        steps = whole.group(fence("print(6 * 7)"), fence("send_channel_message('42')"))
         await whole.ask(talk, "the bird is a heron")
+        await whole.ask(talk, "写\u200b two\nlines 🙂 <b>&amp;</b>")
+        assert await whole.ask(steps, "six times seven?") == ["42"]
         assert await whole.ask(counter) == ["count 1"]
         assert await whole.ask(counter) == ["count 2"]
         await peer.say_in_group(silent, OPERATOR, "/off")
@@ -123,6 +129,14 @@ async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
         await bot.start()
         print(f"the bot of now started in {bot.started_in:.1f} s", flush=True)
         await peer.wait_connected()
+        # The operator's token may have changed with the version.
+        whole.web.headers["Authorization"] = f"Bearer {bot.token}"
+        look = await stack.enter_async_context(StoreLook(bot.data, database_url))
+        kept = await check_prompts(whole, look, [talk, steps, counter])
+        if kept:
+            print(f"{kept} prompts of the old bot are shown byte for byte", flush=True)
+        else:
+            print("the old bot kept no prompts, and the new one says so", flush=True)
         assert await whole.answers(cut, 2) == ["one", "two"], "the turn goes on"
         await whole.ask(talk, "which bird?")
         assert "heron" in str(whole.prompts(talk)[-1].messages), "what was said is known"
@@ -131,7 +145,15 @@ async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
         await peer.say_in_group(silent, 10001, "anybody?", at_me=True)
         await anyio.sleep(SILENT_S)
         assert whole.said(silent) == told, "the chat stays off"
-        assert [len(whole.said(each)) for each in (talk, counter, timer, cut)] == [2, 3, 2, 2]
+        assert [len(whole.said(each)) for each in (talk, counter, timer, cut)] == [3, 3, 2, 2]
+        if kept:
+            assert await check_prompts(whole, look, [talk, steps, counter]) == kept + 2
+            script.replies[f"onebot_v11-group_{steps}"] += [
+                fence("print(6 * 7)"),
+                fence("send_channel_message('42')"),
+            ]
+            ((turn_id, _), *_) = await stored_steps(look, steps)
+            await check_replay(whole, steps, turn_id, "42")
         faults = [
             line
             for line in bot.log[began:].splitlines()

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from nekro_core.llm.known_prices import effective_price, known_model
-from nekro_core.llm.model import Price
+from nekro_core.llm.model import Price, PriceSource
 from nekro_core.llm.providers import preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
 
@@ -55,7 +55,10 @@ async def test_the_example_models_of_large_providers_have_a_published_price(pres
 async def test_a_published_price_has_its_cached_part_and_the_context() -> None:
     known = await known_model("gpt-4o", "https://api.openai.com/v1")
     assert known is not None
-    assert known.price == Price(prompt=2.5, completion=10, cached=1.25)
+    assert known.price == Price(
+        prompt=2.5, completion=10, cached=1.25, source=PriceSource.PUBLISHED
+    )
+    assert known.edition.startswith("genai-prices ")
     assert known.context_tokens == 128_000
 
 
@@ -68,7 +71,10 @@ async def test_the_operators_price_wins_even_if_it_is_zero() -> None:
         base_url="https://api.openai.com/v1", model="gpt-4o", prompt_price=0, completion_price=0
     )
     price = await effective_price(settings)
-    assert (price.source, price.price) == ("operator", Price(prompt=0, completion=0))
+    assert (price.source, price.price) == (
+        "operator",
+        Price(prompt=0, completion=0, source=PriceSource.OPERATOR),
+    )
 
 
 async def test_an_unknown_price_is_unknown_and_not_zero() -> None:

@@ -27,7 +27,7 @@ CHAT = ChatKey.parse("web-private_lin")
 
 @pytest.fixture
 def library(tmp_path: Path) -> PersonaLibrary:
-    return PersonaLibrary(tmp_path / "personas", wall=lambda: 1000.0)
+    return PersonaLibrary(tmp_path, wall=lambda: 1000.0)
 
 
 async def test_each_save_is_a_version_and_older_ones_can_be_restored(
@@ -43,7 +43,7 @@ async def test_each_save_is_a_version_and_older_ones_can_be_restored(
     ]
     assert restored.revision == 3
     assert restored.newest.note == "version 1 restored"
-    again = PersonaLibrary(tmp_path / "personas")
+    again = PersonaLibrary(tmp_path)
     assert again.get("Mei") == restored
     assert again.text("Mei") == "You are Mei."
 

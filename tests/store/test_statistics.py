@@ -338,3 +338,59 @@ def test_a_histogram_knows_the_median_to_ten_percent(latencies: list[float]) -> 
     median = sorted(latencies)[(len(latencies) - 1) // 2]
     assert found.number == len(latencies)
     assert found.p50 == pytest.approx(median, rel=0.1)
+
+
+async def test_costs_from_published_prices_and_unknown_prices_are_told_apart(
+    store: Store, clock: Clock
+) -> None:
+    row = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1, user_id="10001")
+    for position, (source, cost) in enumerate(
+        [("operator", 1.0), ("published", 0.25), ("unknown", 0.0), ("free", 0.0), ("", 0.0)]
+    ):
+        await store.turns.add_step(
+            row.turn_id,
+            Step(
+                position=position,
+                reply="x",
+                model="m",
+                prompt_tokens=1,
+                cost=cost,
+                price_source=source,
+                started=clock.now,
+            ),
+        )
+    await store.turns.end(row.turn_id, stop="finished")
+    await store.model_uses.add(
+        ModelUse(
+            plugin="a.draw",
+            model="m",
+            prompt_tokens=1,
+            completion_tokens=1,
+            cost=0.5,
+            price_source="published",
+            chat_key=str(GROUP),
+            user_id="10001",
+            started=clock.now,
+        )
+    )
+    (logged,) = (await store.turn_log.one(row.turn_id) or [None])[:1]
+    assert logged is not None
+    assert (logged.usage.cost, logged.usage.published_cost, logged.usage.unpriced) == (
+        1.25,
+        0.25,
+        1,
+    )
+    used = await store.turns.usage(since=0.0, chat_key=GROUP)
+    assert (used.cost, used.published_cost, used.unpriced) == (1.75, 0.75, 1)
+    of_plugin = await store.model_uses.usage(since=0.0, plugin="a.draw")
+    assert (of_plugin.published_cost, of_plugin.unpriced) == (0.5, 0)
+    assert [step.price_source for step in await store.turns.steps(row.turn_id)] == [
+        "operator",
+        "published",
+        "unknown",
+        "free",
+        "",
+    ]
+    await count(store, clock)
+    whole = await store.statistics.totals(since=NOW - HOUR, until=clock.now + HOUR)
+    assert (whole.cost, whole.published_cost, whole.unpriced) == (1.75, 0.75, 1)

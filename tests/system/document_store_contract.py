@@ -5,6 +5,7 @@ import pytest
 
 from nekro_core.system.documents import (
     KEPT,
+    MAX_CHARS,
     DocumentConflict,
     DocumentError,
     DocumentStore,
@@ -18,8 +19,12 @@ BAD_NAMES = [
     ".hidden",
     "a//b",
     "a/",
-    "ä.toml",
-    "a b",
+    " a",
+    "a ",
+    "a\nb",
+    "a\\b",
+    "a:b",
+    "-a",
     "x" * 201,
 ]
 
@@ -126,10 +131,46 @@ async def check_bad_names_and_texts_are_refused(documents: DocumentStore) -> Non
             await documents.read(name)
         with pytest.raises(DocumentError, match="no name of a document"):
             await documents.write(name, "", expected=None)
-    for text in ("nul \0", "half \ud83d", "x" * 1_000_001):
+    for text in ("nul \0", "half \ud83d", "x" * (MAX_CHARS + 1)):
         with pytest.raises(DocumentError):
             await documents.write("conduct.toml", text, expected=None)
     assert await documents.read("conduct.toml") is None
+
+
+async def check_documents_are_listed(documents: DocumentStore) -> None:
+    assert await documents.listed("*.toml") == {}
+    first = await documents.write("conduct.toml", "a = 1\n", expected=None)
+    second = await documents.write("conduct.toml", "a = 2\n", expected=first)
+    cat = await documents.write("personas/ねこ (a b).json", "{}", expected=None)
+    config = await documents.write("plugin_data/a.b/config.yaml", "a: 1\n", expected=None)
+    assert await documents.listed("*.toml") == {"conduct.toml": second}
+    assert await documents.listed("personas/*.json") == {"personas/ねこ (a b).json": cat}
+    assert await documents.listed("plugin_data/*/config.yaml") == {
+        "plugin_data/a.b/config.yaml": config
+    }
+
+
+async def check_removed_documents_are_gone(documents: DocumentStore) -> None:
+    """``documents`` was made with ``secret={"secrets.toml"}``."""
+    first = await documents.write("conduct.toml", "a = 1\n", expected=None)
+    second = await documents.write("conduct.toml", "a = 2\n", expected=first)
+    with pytest.raises(DocumentConflict):
+        await documents.remove("conduct.toml", expected=first)
+    await documents.remove("conduct.toml", expected=second)
+    assert await documents.read("conduct.toml") is None
+    assert await documents.revision("conduct.toml") is None
+    assert await documents.listed("*.toml") == {}
+    assert [one.text for one in await documents.revisions("conduct.toml")] == [
+        "a = 2\n",
+        "a = 1\n",
+    ]
+    with pytest.raises(DocumentConflict, match="was removed by somebody else"):
+        await documents.write("conduct.toml", "a = 3\n", expected=second)
+    again = await documents.write("conduct.toml", "a = 3\n", expected=None)
+    assert await documents.revision("conduct.toml") == again
+    secret = await documents.write("secrets.toml", "key = 'sk-old'\n", expected=None)
+    await documents.remove("secrets.toml", expected=secret)
+    assert list(await documents.revisions("secrets.toml")) == []
 
 
 CHECKS = [
@@ -140,4 +181,6 @@ CHECKS = [
     check_earlier_revisions_are_forgotten,
     check_secret_texts_are_not_kept,
     check_bad_names_and_texts_are_refused,
+    check_documents_are_listed,
+    check_removed_documents_are_gone,
 ]

@@ -27,6 +27,8 @@ def quota_command(services: CommandServices) -> Command:
             for measure, used, limit in account.measures()
             if limit or used or measure is not Measure.MONEY
         ]
+        if account.used.published_cost:
+            parts[-1] += f" ({say('own.quota.published', lang)})"
         return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
 
     async def show(context: CommandExecutionContext, chat: ChatKey, of: str) -> CommandResponse:

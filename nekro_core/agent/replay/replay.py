@@ -23,7 +23,7 @@ from nekro_core.agent.replay.stand_ins import (
     ShownPlatform,
     UnhookedModel,
 )
-from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt
+from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt, UnknownPromptForm
 from nekro_core.agent.turn.context import HistoryMarks, TurnRequest
 from nekro_core.agent.turn.native_turn import NativeTurn
 from nekro_core.agent.turn.notices import NoticeSender
@@ -238,6 +238,7 @@ class _Replaying:
                     cached_tokens=step.cached_tokens,
                     estimated=step.estimated,
                     cost=step.cost,
+                    price_source=step.price_source,
                     started=self._outer.wall() - step.seconds,
                     seconds=step.seconds,
                 )
@@ -315,7 +316,10 @@ async def _injections(
     shown = None
     if original.steps:
         viewer = PromptViewer(outer.store, outer.pictures)
-        shown = await viewer.shown(turn_id, original.steps[0].position)
+        try:
+            shown = await viewer.shown(turn_id, original.steps[0].position)
+        except UnknownPromptForm as error:
+            return [], [f"additions of plugins are left out: {error}"]
     if shown is None:
         return [], ["the original prompt is not stored: additions of plugins are left out"]
     found, notes = [], []

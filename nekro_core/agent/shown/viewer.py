@@ -30,7 +30,8 @@ from nekro_core.store.prompt_recipe import (
     decode_recipe,
     line_hash,
 )
-from nekro_core.store.prompts import PromptRow
+from nekro_core.store.prompts import PromptRow, UnknownPartForm
+from nekro_core.system.errors import NekroError
 
 NOT_STORED = "no longer stored: erased, or deleted because of its age"
 CHANGED = "changed since: redacted, or edited"
@@ -113,6 +114,17 @@ class StepPrompt:
         return body_text(self.body).encode("utf-8", "replace")
 
 
+class UnknownPromptForm(NekroError):
+    """A prompt is stored in a form that this version of the bot does not know."""
+
+    def __init__(self, turn_id: int, position: int) -> None:
+        super().__init__(
+            f"what the model was shown in step {position} of turn {turn_id} is stored in a form "
+            "that this version of the bot does not know: a newer version stored it, and shows it; "
+            "or the row is damaged"
+        )
+
+
 class PromptViewer:
     """Makes prompts again. Raises `StoreUnavailable`."""
 
@@ -121,28 +133,35 @@ class PromptViewer:
         self._pictures = pictures
 
     async def shown(self, turn_id: int, position: int) -> StepPrompt | None:
-        """Make the prompt of one step. None if it is not stored, or was stored by a newer
-        version."""
+        """Make the prompt of one step. None if nothing is stored about it. Raises
+        `UnknownPromptForm`."""
         rows = await self._store.prompts.of_turn(turn_id)
         row = next((each for each in rows if each.position == position), None)
-        if row is None or (prompt := await self._made(row)) is None:
+        if row is None or not row.recipe:  # It is empty if erasing could not read it.
             return None
+        prompt = await self._made(row)
         earlier = [each for each in rows if each.position < position]
         previous = (
             earlier[-1] if earlier else await self._store.prompts.before(row.chat_key, turn_id)
         )
-        before = await self._made(previous) if previous else None
+        try:
+            before = await self._made(previous) if previous else None
+        except UnknownPromptForm:
+            return prompt
         if previous is None or before is None:
             return prompt
         compared = _compared(prompt, before)
         return replace(compared, previous=(previous.turn_id, previous.position))
 
-    async def _made(self, row: PromptRow) -> StepPrompt | None:
+    async def _made(self, row: PromptRow) -> StepPrompt:
         recipe = decode_recipe(row.recipe)
         if recipe is None or recipe.lines not in LINE_FORMS:
-            return None
+            raise UnknownPromptForm(row.turn_id, row.position)
         steps = await self._store.turns.steps(row.turn_id)
-        made = await _Making.of(self._store, self._pictures, recipe, steps)
+        try:
+            made = await _Making.of(self._store, self._pictures, recipe, steps)
+        except UnknownPartForm:
+            raise UnknownPromptForm(row.turn_id, row.position) from None
         body = await made.body()
         return StepPrompt(
             turn_id=row.turn_id,

@@ -11,7 +11,7 @@ from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.chat import ChatKey
-from nekro_core.llm.model import RequestUsage
+from nekro_core.llm.model import PriceSource, RequestUsage
 from nekro_core.store import (
     DeliveryRow,
     SqlStatement,
@@ -51,6 +51,7 @@ class StepCost:
     usage: RequestUsage
     model: str
     money: float = 0.0
+    price_source: str = PriceSource.UNKNOWN
 
 
 class TurnRecorder:
@@ -206,6 +207,7 @@ class TurnRecorder:
             completion_tokens=cost.usage.completion_tokens,
             estimated=cost.usage.estimated,
             cost=cost.money,
+            price_source=cost.price_source,
             started=cost.started,
             seconds=cost.seconds,
         )

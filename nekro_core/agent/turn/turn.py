@@ -402,6 +402,7 @@ class StepRunner:
             usage=usage,
             model=profile.name,
             money=profile.price.of(usage),
+            price_source=profile.price.source,
         )
         self._limits.spend(cost.usage, cost.money)
         return cost

@@ -92,6 +92,9 @@ def _draw_today(view: View, state: _BotState) -> None:
             ("not_delivered", _many(state.undelivered)),
         ):
             draw_tile(view.say(f"home.{key}"), value)
+    if sums.published_cost:
+        told = view.say("statistics.note_published", cost=f"{sums.published_cost:,.2f}")
+        ui.label(told).classes("nc-soft nc-small")
 
 
 def _many(number: int) -> str:

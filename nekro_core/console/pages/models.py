@@ -117,7 +117,13 @@ class _ModelCard:
                 prompt=f"{price.prompt:g}",
                 completion=f"{price.completion:g}",
             )
-        parts = [told, view.say("models.context", tokens=f"{model.context_tokens:,}")]
+        if model.price.day is not None:
+            when = view.say(
+                "models.published_as_of", edition=model.price.edition, day=f"{model.price.day}"
+            )
+            told = f"{told} ({when})"
+        context = "models.context_published" if model.context_published else "models.context"
+        parts = [told, view.say(context, tokens=f"{model.context_tokens:,}")]
         parts += [
             view.say(f"models.{name}") for name in ("vision", "audio") if model.fields.get(name)
         ]

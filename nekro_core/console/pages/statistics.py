@@ -158,6 +158,12 @@ class _StatisticsPage:
         with ui.element("div").classes("nc-tiles"):
             for key, value in tiles.items():
                 draw_tile(self._say(key), value)
+        if row.published_cost:
+            told = self._say("note_published", cost=f"{row.published_cost:,.2f}")
+            ui.label(told).classes("nc-soft nc-small")
+        if row.unpriced:
+            told = self._say("note_unpriced", count=f"{row.unpriced:,}")
+            ui.label(told).classes("nc-soft nc-small")
 
     async def _draw_charts(self, span: dict[str, Any], of: dict[str, Any]) -> None:
         asked = {"period": self._period, "timezone": _ZONE, **span, **of}

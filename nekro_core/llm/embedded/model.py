@@ -19,6 +19,8 @@ from nekro_core.llm.model import (
     Delta,
     ModelProfile,
     ModelUnreachable,
+    Price,
+    PriceSource,
 )
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
@@ -89,6 +91,7 @@ class EmbeddedModel:
             grammar=True,
             prefers_examples=True,
             context_tokens=settings.context_tokens,
+            price=Price(source=PriceSource.FREE),
         )
         self._clients = [self._client(slot) for slot in range(SLOTS)]
         self._slots: dict[str, int] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.configuration.native import configuration_of
@@ -21,8 +22,13 @@ from nekro_core.plugins.forms.secrets import (
     without_secrets,
 )
 from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.documents import DocumentConflict, DocumentStore, FileDocuments
 from nekro_core.system.errors import NekroError
 
+DOCUMENTS = ("plugin_data/*/config.yaml", "plugins/*/config.toml")
+"""The documents with configurations, in the form of `DocumentStore.listed`. The second kind belongs
+to plugins of other bots, and is in the folder of the plugin itself."""
 _REMEMBERED = 64
 """Number of revisions whose values are remembered, to say what somebody else has changed."""
 
@@ -90,10 +96,17 @@ class ConfigurationChange:
 
 
 class PluginConfigurations:
-    """The configurations of the loaded plugins of one bot. Changes are made one after another."""
+    """The configurations of the loaded plugins of one bot. Changes are made one after another.
 
-    def __init__(self, registry: PluginRegistry) -> None:
+    Args:
+        registry: The plugins.
+        documents: Stores the files of the data folder; by default as files alone.
+    """
+
+    def __init__(self, registry: PluginRegistry, documents: DocumentStore | None = None) -> None:
         self._registry = registry
+        self._data = registry.services.data_dir
+        self._documents = documents or FileDocuments(self._data, secret=DOCUMENTS)
         self._writing = anyio.Lock()
         self._seen: dict[tuple[str, str], Mapping[str, Any]] = {}
 
@@ -144,8 +157,9 @@ class PluginConfigurations:
                 before = _read(own)
                 new = own.checked(_merged(fields, before, values))
                 changes = tuple(_changes(fields, before, new, ()))
-                if changes:
-                    own.write(new)
+                text = own.new_text(new)
+            if changes:
+                await self._write(loaded.key, own, text, expected)
             reload = any(_needs_reload(fields, each.place) for each in changes)
             if reload:
                 await self._registry.reload(self._item(loaded.key))
@@ -160,6 +174,23 @@ class PluginConfigurations:
             reloaded=reload,
             undo=_undo(fields, before, new),
         )
+
+    async def _write(self, key: str, own: PluginConfiguration, text: str, expected: str) -> None:
+        try:
+            name = own.path.relative_to(self._data).as_posix()
+        except ValueError:  # The plugin's folder is somewhere else, so it is no shared document.
+            await anyio.to_thread.run_sync(write_whole, own.path, text.encode())
+            return
+        found = await self._documents.read(name)
+        if _revision(own.path) != expected:
+            self._refuse_old(key, own, expected)
+        try:
+            revision = found.revision if found else None
+            await self._documents.write(name, text, expected=revision)
+        except DocumentConflict:
+            # Another process wrote first. Its text is in the file now.
+            self._refuse_old(key, own, expected)
+            raise
 
     def _found(self, plugin: str) -> tuple[NekroPlugin, PluginConfiguration]:
         loaded = self._registry.loaded(plugin)

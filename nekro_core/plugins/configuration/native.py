@@ -13,7 +13,6 @@ from nekro_core.plugins.forms.configuration import FormRefused, PluginConfigurat
 from nekro_core.plugins.forms.fields import FormField
 from nekro_core.plugins.forms.from_schema import fields_of_schema
 from nekro_core.plugins.forms.yaml_files import changed_yaml
-from nekro_core.system.atomic_files import write_whole
 
 
 def configuration_of(plugin: NekroPlugin) -> PluginConfiguration | None:
@@ -60,11 +59,10 @@ class NativeConfiguration:
             told = "; ".join(f"{place}: {text}" for place, text in faults_of(error))
             raise FormRefused(told, problems) from None
 
-    def write(self, values: Mapping[str, Any]) -> None:
-        """See `PluginConfiguration.write`."""
+    def new_text(self, values: Mapping[str, Any]) -> str:
+        """See `PluginConfiguration.new_text`."""
         path = self.path
-        before = path.read_text("utf-8") if path.exists() else ""
-        write_whole(path, changed_yaml(before, values).encode())
+        return changed_yaml(path.read_text("utf-8") if path.exists() else "", values)
 
     async def apply(self) -> None:
         """See `PluginConfiguration.apply`."""

@@ -40,9 +40,9 @@ class PluginConfiguration(Protocol):
         """Check values as the loader checks the file, and return them as they would be stored.
         Raises `FormRefused`."""
 
-    def write(self, values: Mapping[str, Any]) -> None:
-        """Write values that `checked` returned. Comments in the file stay. Raises `FormRefused`
-        and `OSError`."""
+    def new_text(self, values: Mapping[str, Any]) -> str:
+        """The text of the file with values that `checked` returned. Comments in the file stay.
+        Raises `FormRefused` and `OSError`."""
 
     async def apply(self) -> None:
         """Give the plugin the values of the file, as if its operator had edited the file."""

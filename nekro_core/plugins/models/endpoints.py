@@ -84,7 +84,7 @@ class PluginModels:
         )
         given: dict[str, Any] = {"vision": True, "audio": True}
         if (settings := next(known, None)) is not None:
-            given = settings.model_dump(include=set(LLMSettings.model_fields))
+            given = settings.model_dump(include=set(LLMSettings.model_fields), exclude_unset=True)
         given |= {"base_url": base_url, "model": model, "api_key": api_key, "proxy": proxy}
         # Plugins pass the provider's extra fields with each request.
         given["extra_body"] = {}

@@ -51,6 +51,7 @@ class UsageLedger:
                 plugin=(call.owner if call else "") or (owner.item if owner else ""),
                 model=profile.name,
                 cost=cost,
+                price_source=profile.price.source,
                 prompt_tokens=usage.prompt_tokens,
                 cached_tokens=usage.cached_tokens,
                 completion_tokens=usage.completion_tokens,

@@ -123,13 +123,14 @@ class ConsoleTokenTable(Model):
 
 class DocumentTable(Model):
     """A revision of a text that the operator edits. The revision with the highest ``number`` is the
-    current one."""
+    current one. If it is ``removed``, there is no such document now."""
 
     id = fields.BigIntField(primary_key=True)
     name = fields.CharField(max_length=200)
     number = fields.BigIntField()
     text = fields.TextField()
     saved = fields.FloatField()
+    removed = fields.BooleanField(default=False, db_default=False)
 
     class Meta:
         table_description = "A revision of a text that the operator edits."

@@ -71,6 +71,7 @@ class ModelUseTable(Model):
     cost = fields.FloatField()
     started = fields.FloatField()
     seconds = fields.FloatField()
+    price_source = fields.CharField(max_length=16, default="", db_default="")
 
     class Meta:
         table_description = (

@@ -29,6 +29,8 @@ class StatisticsTable(Model):
     cost = fields.FloatField()
     calls = fields.BigIntField()
     call_errors = fields.BigIntField()
+    published_cost = fields.FloatField(default=0.0, db_default=0.0)
+    unpriced = fields.BigIntField(default=0, db_default=0)
 
     class Meta:
         table_description = "Sums of one hour, day or month, or of all time"

@@ -58,6 +58,7 @@ class StepTable(Model):
     cost = fields.FloatField()
     started = fields.FloatField()
     seconds = fields.FloatField()
+    price_source = fields.CharField(max_length=16, default="", db_default="")
 
     class Meta:
         table = "steps"

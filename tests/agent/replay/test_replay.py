@@ -15,6 +15,7 @@ from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.hooks import PromptInjection
 from tests.agent.bot import GROUP, LIN, Bot, answer, fence, kind_of, running_bot, until
 from tests.agent.conftest import BoxCache
+from tests.agent.erase import erase
 from tests.agent.native import call, calls
 
 ran: list[str] = []
@@ -189,3 +190,35 @@ async def test_what_cannot_be_repeated_is_refused(folder: Path, boxes: BoxCache)
         with pytest.raises(ReplayRefused, match="no longer stored"):
             await replayer.replay(turn.turn_id)
         assert bot.said(LIN) == ["a"]
+
+
+async def test_a_replay_after_an_erasure_has_none_of_the_words_and_says_what_is_missing(
+    folder: Path, boxes: BoxCache
+) -> None:
+    secret, erased = "vermilion umbrella", "zaphod4044"
+    code = fence("found = look_up('tea')\nsend_channel_message('done')")
+    async with running_bot(folder, boxes, ScriptedModel([code, code]), tools=TOOLS) as bot:
+        bot.plugins.injections = (PromptInjection("memory", f"Zaphod4044 likes a {secret}."),)
+        await bot.say(secret, GROUP, user=erased)
+        await bot.ask("what did he say?", GROUP, to_bot=True, user="anne7")
+        turn = await bot.last_turn(GROUP)
+        model = other(code)
+        await TurnReplayer(bot.services).replay(turn.turn_id, ReplayChanges(model=model))
+        assert secret in str(model.requests[0].messages)
+        await erase(bot, GROUP, erased)
+        model = other(code, answer("done"))
+        result = await TurnReplayer(bot.services).replay(turn.turn_id, ReplayChanges(model=model))
+        for trace in (secret, erased, "Zaphod4044"):
+            assert trace not in str(model.requests)
+        assert "what did he say?" in str(model.requests[0].messages), "others' words stay"
+        assert [each for each in result.notes if "memory" in each and "no longer stored" in each]
+        assert [(each.name, each.answered) for each in result.calls] == [
+            ("look_up", "not_replayed"),
+            ("send_channel_message", "shown"),
+        ]
+        assert all(each.exact for each in result.prompts), "what the repeated turn showed is whole"
+
+        # The person who woke the turn: nothing is left to repeat.
+        await erase(bot, GROUP, "anne7")
+        with pytest.raises(ReplayRefused):
+            await TurnReplayer(bot.services).replay(turn.turn_id)

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from nekro_core.agent.settings import AgentSettings
-from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt
+from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt, UnknownPromptForm
 from nekro_core.chat import Author, ChatKey, Image, Reply, Text
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.hooks import PromptInjection
+from nekro_core.store.database import SqlStatement
 from tests.agent.bot import GROUP, LIN, Bot, answer, fence, running_bot
 from tests.agent.conftest import BoxCache
+from tests.agent.erase import erase
 from tests.agent.pictures import png
 from tests.peers.scripted_model import Answer, Call, ScriptedModelServer
 
@@ -181,20 +183,6 @@ async def test_an_edited_message_of_the_bot_is_shown_as_it_was(
     assert [each.json for each in prompts] == [each.sent for each in server.requests]
 
 
-async def erase(bot: Bot, chat: ChatKey, user: str) -> None:
-    assert bot.sessions._erasing is not None
-    erasing = bot.sessions._erasing
-    person = erasing.person(chat, user)
-
-    async def stop(_chat: ChatKey) -> None:
-        return None
-
-    async def plugins() -> tuple[int, list[str]]:
-        return 0, []
-
-    await erasing.erase(person, stop=stop, drop=lambda _chat, _user: None, plugins=plugins)
-
-
 async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
     folder: Path, boxes: BoxCache
 ) -> None:
@@ -230,6 +218,57 @@ async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
     for section in first.sections:
         if not section.gap and section.kind in ("rules", "functions", "history"):
             assert section.text.replace("\n", "\\n").replace('"', '\\"')[:200] in was
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE prompts SET recipe = '[2' || SUBSTR(recipe, 3)",
+        "UPDATE prompts SET recipe = SUBSTR(recipe, 1, LENGTH(recipe) - 1) || ',\"new\"]'",
+        "UPDATE prompts SET recipe = REPLACE(recipe, '[\"h\"', '[\"new\"')",
+        "UPDATE prompts SET recipe = 'damaged'",
+    ],
+    ids=["lines", "field", "piece", "damaged"],
+)
+async def test_a_prompt_of_a_newer_version_is_refused_and_not_shown_wrongly(
+    folder: Path, boxes: BoxCache, change: str
+) -> None:
+    async with talking(folder, boxes, [answer("one"), answer("two")]) as (bot, _):
+        await bot.ask("hello", GROUP, to_bot=True, user="anne7")
+        turn = await bot.last_turn(GROUP)
+        await bot.store.erasing._database.write(SqlStatement(change))
+        viewer = PromptViewer(bot.store, bot.services.pictures)
+        with pytest.raises(UnknownPromptForm, match="a newer version stored it") as refused:
+            await viewer.shown(turn.turn_id, 0)
+        assert f"step 0 of turn {turn.turn_id}" in str(refused.value)
+        await bot.ask("more", GROUP, to_bot=True, user="anne7")
+        after = await viewer.shown((await bot.last_turn(GROUP)).turn_id, 0)
+        assert after is not None
+        assert after.exact
+        assert after.previous is None
+        # An erasure removes what it cannot read. Another form of lines is no hindrance.
+        await erase(bot, GROUP, "anne7")
+        (row,) = await bot.store.prompts.of_turn(turn.turn_id)
+        assert row.recipe == "" or row.recipe.startswith("[2,")
+        if not row.recipe:
+            assert await viewer.shown(turn.turn_id, 0) is None
+
+
+async def test_a_part_of_a_newer_version_is_refused_and_erased(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with talking(folder, boxes, [answer("one")]) as (bot, _):
+        await bot.ask("hello", GROUP, to_bot=True, user="anne7")
+        turn = await bot.last_turn(GROUP)
+        await bot.store.erasing._database.write(
+            SqlStatement("UPDATE prompt_parts SET data = x'0961'")
+        )
+        viewer = PromptViewer(bot.store, bot.services.pictures)
+        with pytest.raises(UnknownPromptForm, match="a newer version stored it"):
+            await viewer.shown(turn.turn_id, 0)
+        await erase(bot, GROUP, "anne7")
+        left = await bot.store.erasing._database.read("SELECT hash FROM prompt_parts")
+        assert list(left) == [], "nothing says whose words they had"
 
 
 async def test_equal_texts_are_stored_once(folder: Path, boxes: BoxCache) -> None:

@@ -152,8 +152,16 @@ def _defaults_of(instance: Any) -> Mapping[str, Any]:
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
-    """Write the values to the file and preserve its comments. Raises `OSError`, and
-    `MaiBotConfigError` for values that cannot be written as TOML."""
+    """Write the values to the file and preserve its comments. Raises as `new_text`."""
+    text = new_text(path, values)
+    new_file = path.with_name(f".{path.name}.new")
+    new_file.write_text(text, encoding="utf-8")
+    os.replace(new_file, path)  # noqa: PTH105 - replaces the old file
+
+
+def new_text(path: Path, values: Mapping[str, Any]) -> str:
+    """Return the text of the file with other values. Its comments are preserved. Raises `OSError`,
+    and `MaiBotConfigError` for values that cannot be written as TOML."""
     try:
         document = tomlkit.parse(path.read_text("utf-8-sig")) if path.exists() else None
     except (TOMLKitError, UnicodeDecodeError):
@@ -161,12 +169,9 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
     document = document if document is not None else tomlkit.document()
     try:
         _put(document, values)
-        text = tomlkit.dumps(document)
+        return tomlkit.dumps(document)
     except (TOMLKitError, TypeError, ValueError) as error:
         raise MaiBotConfigError(f"{path.name} cannot be written: {error}") from None
-    new_file = path.with_name(f".{path.name}.new")
-    new_file.write_text(text, encoding="utf-8")
-    os.replace(new_file, path)  # noqa: PTH105 - replaces the old file
 
 
 def version_of(values: Mapping[str, Any]) -> str:

@@ -65,10 +65,10 @@ class MaiBotConfiguration:
         plain: dict[str, Any] = to_jsonable_python(made, fallback=str)
         return plain
 
-    def write(self, values: Mapping[str, Any]) -> None:
-        """See `PluginConfiguration.write`."""
+    def new_text(self, values: Mapping[str, Any]) -> str:
+        """See `PluginConfiguration.new_text`."""
         try:
-            configuration.write(self.path, values)
+            return configuration.new_text(self.path, values)
         except MaiBotConfigError as error:
             raise FormRefused(str(error)) from None
 

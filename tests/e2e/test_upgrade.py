@@ -1,0 +1,42 @@
+"""Data folders of older versions are opened by this one."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bot_process import ROOT
+from tests.e2e.upgrade import upgrade
+from tests.peers.postgres import PostgresServer
+
+pytestmark = pytest.mark.long
+
+FIRST_PROMPTS = "ec1cceb1"
+"""The first commit of the main branch that stores what the model was shown."""
+NO_PROMPTS = "c26168bb"
+"""The commit before it."""
+
+
+def known(commit: str) -> str:
+    """The commit, if this checkout has it: that of a release has no history."""
+    asked = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
+    if subprocess.run(asked, cwd=ROOT, check=False, capture_output=True).returncode:
+        pytest.skip(f"this checkout has no commit {commit}")
+    return commit
+
+
+@pytest.mark.parametrize("commit", [NO_PROMPTS, FIRST_PROMPTS], ids=["without", "with"])
+async def test_old_prompts_are_shown_byte_for_byte_or_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], commit: str
+) -> None:
+    await upgrade(known(commit), tmp_path)
+    said = capsys.readouterr().out
+    assert ("prompts of the old bot are shown byte for byte" in said) == (commit == FIRST_PROMPTS)
+    assert ("the old bot kept no prompts" in said) == (commit == NO_PROMPTS)
+
+
+async def test_old_prompts_on_a_server_are_shown_byte_for_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], postgres: PostgresServer
+) -> None:
+    await upgrade(known(FIRST_PROMPTS), tmp_path, await postgres.empty_database())
+    assert "prompts of the old bot are shown byte for byte" in capsys.readouterr().out

@@ -1,0 +1,232 @@
+"""Shared documents have copies as files, and changes of both sides are taken over."""
+
+import json
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from loguru import logger
+
+from nekro_core.system.documents import (
+    DocumentConflict,
+    DocumentStore,
+    FileDocuments,
+)
+from nekro_core.system.working_copies import (
+    CONFLICTS,
+    STATE,
+    BrokenDocument,
+    DocumentsDiffer,
+    WorkingCopies,
+)
+from tests.system.document_store_contract import CHECKS
+
+SECRET = ("secrets.toml", "platforms/*.json")
+PATTERNS = ("*.toml", "personas/*.json", "platforms/*.json", "plugin_data/*/config.yaml")
+
+
+def shared_in(tmp_path: Path) -> FileDocuments:
+    """Shared documents. Those of the database pass the same contract."""
+    return FileDocuments(tmp_path / "shared", secret=SECRET)
+
+
+async def copies_in(folder: Path, shared: DocumentStore) -> WorkingCopies:
+    copies = WorkingCopies(
+        shared,
+        folder,
+        patterns=(*PATTERNS, "plugins/*/config.toml"),
+        secret=SECRET,
+        in_existing_folders=("plugins/*/config.toml",),
+    )
+    await copies.settle()
+    return copies
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_working_copies_pass_the_contract(
+    tmp_path: Path, check: Callable[[DocumentStore], Awaitable[None]]
+) -> None:
+    await check(await copies_in(tmp_path / "data", shared_in(tmp_path)))
+
+
+async def test_what_one_process_writes_the_other_has(tmp_path: Path) -> None:
+    shared = shared_in(tmp_path)
+    anne = await copies_in(tmp_path / "anne", shared)
+    ben = await copies_in(tmp_path / "ben", shared)
+    await anne.write("conduct.toml", "[bot]\nstate = 'on'\n", expected=None)
+    assert await ben.settle()
+    assert (tmp_path / "ben/conduct.toml").read_text() == "[bot]\nstate = 'on'\n"
+    assert not await ben.settle(), "nothing changed since"
+    assert not await anne.settle()
+
+
+async def test_a_file_edited_by_hand_reaches_the_other_process_with_its_comments(
+    tmp_path: Path,
+) -> None:
+    shared = shared_in(tmp_path)
+    anne = await copies_in(tmp_path / "anne", shared)
+    ben = await copies_in(tmp_path / "ben", shared)
+    (tmp_path / "anne/settings.toml").write_text("# mine\nport = 1\n")
+    await anne.settle()
+    await ben.settle()
+    assert (tmp_path / "ben/settings.toml").read_text() == "# mine\nport = 1\n"
+    (tmp_path / "ben/settings.toml").unlink()
+    await ben.settle()
+    await anne.settle()
+    assert not (tmp_path / "anne/settings.toml").exists(), "removed there, so removed here"
+
+
+async def test_a_half_written_file_stays_here_until_it_is_mended(tmp_path: Path) -> None:
+    said: list[str] = []
+    sink = logger.add(said.append, level="ERROR", format="{message}")
+    shared = shared_in(tmp_path)
+    anne = await copies_in(tmp_path / "anne", shared)
+    await anne.write("settings.toml", "port = 1\n", expected=None)
+    for name, text, place in [
+        ("settings.toml", "port = 2\nlanguage = \n", "line 2"),
+        ("platforms/telegram.json", '{"form": 1,\n', "line 2"),
+        ("plugin_data/a.b/config.yaml", "a: 1\nb: [\n", "line 3"),
+    ]:
+        path = tmp_path / "anne" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        await anne.settle()
+        await anne.settle()
+        assert len([each for each in said if each.startswith(name) and place in each]) == 1, said
+        assert set(anne.problems) == {name}
+        before = "port = 1\n" if name == "settings.toml" else None
+        found = await shared.read(name)
+        assert (found.text if found else None) == before
+        path.write_text("port = 3\n" if name.endswith("toml") else "{}")
+        await anne.settle()
+        assert not anne.problems
+        assert await shared.read(name) is not None
+    logger.remove(sink)
+
+
+async def test_of_two_changes_the_shared_one_wins_and_the_file_is_kept_aside(
+    tmp_path: Path,
+) -> None:
+    shared = shared_in(tmp_path)
+    anne = await copies_in(tmp_path / "anne", shared)
+    ben = await copies_in(tmp_path / "ben", shared)
+    await anne.write("secrets.toml", "key = 'one'\n", expected=None)
+    await ben.settle()
+    (tmp_path / "ben/secrets.toml").write_text("key = 'of ben'\n")
+    found = await anne.read("secrets.toml")
+    assert found is not None
+    await anne.write("secrets.toml", "key = 'of anne'\n", expected=found.revision)
+    await ben.settle()
+    assert (tmp_path / "ben/secrets.toml").read_text() == "key = 'of anne'\n"
+    (kept,) = (tmp_path / "ben" / CONFLICTS).iterdir()
+    assert kept.read_text() == "key = 'of ben'\n"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "ben/secrets.toml").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "ben" / STATE).stat().st_mode) == 0o600
+    assert "of " not in (tmp_path / "ben" / STATE).read_text()
+
+
+async def test_a_writer_is_told_of_a_change_that_has_not_arrived_here_yet(tmp_path: Path) -> None:
+    shared = shared_in(tmp_path)
+    anne = await copies_in(tmp_path / "anne", shared)
+    ben = await copies_in(tmp_path / "ben", shared)
+    first = await anne.write("conduct.toml", "a = 1\n", expected=None)
+    await ben.settle()
+    await anne.write("conduct.toml", "a = 2\n", expected=first)
+    with pytest.raises(DocumentConflict, match="by somebody else") as told:
+        await ben.write("conduct.toml", "a = 3\n", expected=first)
+    assert [each for each in told.value.change if each[0] in "+-"] == ["-a = 1", "+a = 2"]
+    assert (tmp_path / "ben/conduct.toml").read_text() == "a = 2\n", "so it can be read again"
+
+
+async def test_what_ended_in_the_middle_goes_on(tmp_path: Path) -> None:
+    """A process ended after it wrote the shared document, before it wrote the file."""
+    shared = shared_in(tmp_path)
+    anne = await copies_in(tmp_path / "anne", shared)
+    first = await anne.write("conduct.toml", "a = 1\n", expected=None)
+    await shared.write("conduct.toml", "a = 2\n", expected=first)
+    again = await copies_in(tmp_path / "anne", shared)
+    found = await again.read("conduct.toml")
+    assert found is not None
+    assert found.text == "a = 2\n"
+    # It ended after the file, before it noted that both are the same.
+    state = tmp_path / "anne" / STATE
+    noted = json.loads(state.read_text())
+    await again.write("conduct.toml", "a = 3\n", expected=found.revision)
+    state.write_text(json.dumps(noted))
+    await copies_in(tmp_path / "anne", shared)
+    assert (tmp_path / "anne/conduct.toml").read_text() == "a = 3\n"
+    assert not (tmp_path / "anne" / CONFLICTS).exists()
+
+
+async def test_the_first_start_refuses_to_choose_between_different_documents(
+    tmp_path: Path,
+) -> None:
+    shared = shared_in(tmp_path)
+    await shared.write("conduct.toml", "a = 1\n", expected=None)
+    await shared.write("settings.toml", "port = 1\n", expected=None)
+    folder = tmp_path / "anne"
+    folder.mkdir()
+    (folder / "conduct.toml").write_text("a = 2\n")
+    (folder / "settings.toml").write_text("port = 1\n")
+    with pytest.raises(DocumentsDiffer, match=r"nekro documents copy --to") as refused:
+        await copies_in(folder, shared)
+    assert refused.value.names == ("conduct.toml",)
+    assert (folder / "conduct.toml").read_text() == "a = 2\n", "nothing was changed"
+
+
+@pytest.mark.parametrize("to_shared", [True, False])
+async def test_documents_are_copied_if_nothing_differs_or_on_demand(
+    tmp_path: Path, to_shared: bool
+) -> None:
+    shared = shared_in(tmp_path)
+    folder = tmp_path / "anne"
+    own = FileDocuments(folder, secret=SECRET)
+    source, target = (own, shared) if to_shared else (shared, own)
+    copies = WorkingCopies(shared, folder, patterns=PATTERNS, secret=SECRET)
+    await source.write("conduct.toml", "a = 1\n", expected=None)
+    await source.write("personas/ねこ.json", "{}", expected=None)
+    assert await copies.copy(to_shared=to_shared) == ["conduct.toml", "personas/ねこ.json"]
+    assert await copies.copy(to_shared=to_shared) == []
+    found = await target.read("conduct.toml")
+    assert found is not None
+    await target.write("conduct.toml", "a = 2\n", expected=found.revision)
+    await target.write("settings.toml", "port = 2\n", expected=None)
+    with pytest.raises(DocumentsDiffer):
+        await copies.copy(to_shared=to_shared)
+    changed = await copies.copy(to_shared=to_shared, overwrite=True)
+    assert changed == ["conduct.toml", "settings.toml"]
+    found = await target.read("conduct.toml")
+    assert found is not None
+    assert found.text == "a = 1\n"
+    assert await target.read("settings.toml") is None, "the source has none"
+    assert not await (await copies_in(folder, shared)).settle()
+
+
+async def test_broken_files_are_not_copied(tmp_path: Path) -> None:
+    shared = shared_in(tmp_path)
+    (tmp_path / "anne").mkdir()
+    (tmp_path / "anne/settings.toml").write_text("port =\n")
+    copies = WorkingCopies(shared, tmp_path / "anne", patterns=PATTERNS)
+    with pytest.raises(BrokenDocument, match=r"settings\.toml: .*line 1"):
+        await copies.copy(to_shared=True, overwrite=True)
+
+
+async def test_the_configuration_of_a_plugin_that_is_not_here_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    shared = shared_in(tmp_path)
+    (tmp_path / "anne/plugins/cup").mkdir(parents=True)
+    (tmp_path / "anne/plugins/cup/config.toml").write_text("size = 1\n")
+    anne = await copies_in(tmp_path / "anne", shared)
+    ben = await copies_in(tmp_path / "ben", shared)
+    assert not (tmp_path / "ben/plugins").exists()
+    (tmp_path / "ben/plugins/cup").mkdir(parents=True)
+    await ben.settle()
+    assert (tmp_path / "ben/plugins/cup/config.toml").read_text() == "size = 1\n"
+    (tmp_path / "ben/plugins/cup/config.toml").unlink()
+    (tmp_path / "ben/plugins/cup").rmdir()
+    await ben.settle()
+    await anne.settle()
+    assert (tmp_path / "anne/plugins/cup/config.toml").exists(), "removed there alone"
