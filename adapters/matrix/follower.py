@@ -14,8 +14,8 @@ from loguru import logger
 from nekro_core.api.adapter import ContactRequest, KeyedQueue, MatcherDecision
 
 from .checkpoint import SyncCheckpoint, SyncPage
-from .homeserver import Homeserver, HomeserverError, HomeserverNotConnected, HomeserverRefused
 from .contact_requests import read_invitation, read_knock
+from .homeserver import Homeserver, HomeserverError, HomeserverNotConnected, HomeserverRefused
 from .incoming import Json, table, words
 from .intake import MESSAGES, MatrixIntake
 from .rooms import Rooms

@@ -27,5 +27,5 @@ class RequestingUnisegAdapter(ManagedUnisegAdapter):
             raise CannotDo(f"{self.name} did not answer within {ANSWER_S:g} s") from None
         except CannotDo:
             raise
-        except Exception as error:  # noqa: BLE001 - the stock adapter may raise anything
+        except Exception as error:
             raise CannotDo(f"{request.account}: {outcome_of(error).reason}") from error

@@ -11,6 +11,7 @@ from nekro_core.console.view import View
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.jobs import JobState, RunningJob
+from nekro_core.operator.roles import AccessRole
 
 Item = TypeVar("Item")
 
@@ -38,6 +39,39 @@ def heading(text: str) -> ui.label:
 def badge(text: str, kind: str = "") -> ui.label:
     """Draw a short state. ``kind`` is empty, ``good``, ``warn`` or ``bad``."""
     return ui.label(text).classes(f"nc-badge nc-badge-{kind or 'plain'}")
+
+
+def role_button(
+    view: View, role: AccessRole, text: str, on_click: Callable[[], Any], *, icon: str | None = None
+) -> ui.button:
+    """Draw a button for what needs a role. For people without the role it is disabled, and says
+    who may press it. `tests/console/test_controls_and_roles.py` finds buttons that call more than
+    the person may do.
+
+    Args:
+        view: The opened page.
+        role: The role.
+        text: The text of the button.
+        on_click: Called when somebody presses it.
+        icon: The name of a Material icon.
+
+    Returns:
+        The button.
+    """
+    button = ui.button(text, icon=icon)
+    if view.may(role):
+        button.on_click(on_click)
+    else:
+        why = needs_role(view, role)
+        button.disable()
+        button.props["title"] = why
+        button.props["aria-description"] = why
+    return button
+
+
+def needs_role(view: View, role: AccessRole) -> str:
+    """Return the sentence that says which role something needs."""
+    return view.say("frame.needs_role", role=view.say(f"people.role_{role.value}"))
 
 
 async def confirm(view: View, question: str, *, details: str = "", button: str = "") -> bool:

@@ -67,15 +67,21 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """A list, tuple or table, or one of several values."""
+    """A list or tuple, or one of several values."""
 
     values: tuple[Any, ...]
+
+
+class Table(Several):
+    """The values of a dictionary. A loop over it gets the keys, which are not followed."""
 
 
 class Scope:
     """The names of a function that is read, and of those around it."""
 
-    def __init__(self, names: dict[str, Any], outer: "Scope | None", module: dict[str, Any]) -> None:
+    def __init__(
+        self, names: dict[str, Any], outer: "Scope | None", module: dict[str, Any]
+    ) -> None:
         self.names, self.outer, self.module = names, outer, module
 
     def get(self, name: str) -> Any:
@@ -293,9 +299,7 @@ class Reader:
         for value in _elements(values):
             self._put(target, value, scope, replacing=True)
 
-    def _put(
-        self, target: ast.expr, value: Any, scope: Scope, *, replacing: bool = False
-    ) -> None:
+    def _put(self, target: ast.expr, value: Any, scope: Scope, *, replacing: bool = False) -> None:
         match target:
             case ast.Name(name):
                 if replacing:
@@ -349,7 +353,7 @@ class Reader:
             case ast.Tuple(parts) | ast.List(parts) | ast.Set(parts):
                 return Several(tuple(self.value(each, scope) for each in parts))
             case ast.Dict():
-                return Several(tuple(self.value(each, scope) for each in node.values))
+                return Table(tuple(self.value(each, scope) for each in node.values))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 inner = Scope({}, scope, scope.module)
                 for each in node.generators:
@@ -421,6 +425,12 @@ class Reader:
                 return UNKNOWN
 
     def _called(self, node: ast.Call, scope: Scope) -> Any:
+        match node.func:
+            case ast.Attribute(owner, "items" | "values" | "get" as name):
+                table = self.value(owner, scope)
+                if isinstance(table, Table):
+                    pairs = tuple(Several((UNKNOWN, each)) for each in table.values)
+                    return Several(pairs if name == "items" else table.values)
         function = self.value(node.func, scope)
         arguments = [self.value(each, scope) for each in node.args]
         named = {each.arg or "": self.value(each.value, scope) for each in node.keywords}
@@ -452,7 +462,11 @@ def _joined(old: Any, new: Any) -> Any:
         return new
     if new is UNKNOWN or new is None:
         return old
-    callable_kinds = Closure | Bound | BoundAction | BoundQuery | MethodType | Several
+    if isinstance(old, Several) and isinstance(new, Several) and len(old.values) == len(new.values):
+        return Several(tuple(map(_joined, old.values, new.values)))
+    callable_kinds = (
+        Closure | Bound | BoundAction | BoundQuery | MethodType | FunctionType | Several
+    )
     if isinstance(old, callable_kinds) and isinstance(new, callable_kinds):
         parts = [*_elements_of(old), *_elements_of(new)]
         return Several(tuple({id(each): each for each in parts}.values()))
@@ -465,7 +479,8 @@ def _elements_of(value: Any) -> tuple[Any, ...]:
 
 def _elements(values: Any) -> tuple[Any, ...]:
     """What a loop over these values gets; one unknown value if they are not known."""
-    return values.values or (UNKNOWN,) if isinstance(values, Several) else (UNKNOWN,)
+    known = isinstance(values, Several) and not isinstance(values, Table)
+    return values.values or (UNKNOWN,) if known else (UNKNOWN,)
 
 
 def _identity(value: Any) -> Any:
@@ -481,7 +496,8 @@ def _identity(value: Any) -> Any:
         case BoundAction() | BoundQuery():
             return value.full_name
         case Instance():
-            return value.of, tuple(value.attributes)
+            views = tuple(id(each) for each in value.attributes.values() if isinstance(each, View))
+            return value.of, views
         case _:
             return type(value) if isinstance(value, MethodType) else id(value)
 

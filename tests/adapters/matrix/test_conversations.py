@@ -307,7 +307,7 @@ async def test_an_operator_accepts_one_invitation_and_refuses_another(
         await bot.adapter.answer_request(bot.host.requests[1], approve=False, reason="no time")
         state = await lin.call("GET", f"/rooms/{unwanted}/state/m.room.member/{account.user_id}")
         assert (state["membership"], state["reason"]) == ("leave", "no time")
-        with pytest.raises(CannotDo, match="forbidden|not invited|not in the room"):
+        with pytest.raises(CannotDo, match=account.user_id):
             await bot.adapter.answer_request(bot.host.requests[1], approve=True, reason="")
 
         await lin.call("POST", f"/rooms/{unwanted}/invite", json={"user_id": account.user_id})
