@@ -178,7 +178,7 @@ class Reader:
             try:
                 self.call(kind.__init__, (made, *arguments), **named)
             except LookupError:  # a dataclass: its function has no source
-                fields = [name for name in inspect.signature(kind).parameters]
+                fields = list(inspect.signature(kind).parameters)
                 made.attributes |= dict(zip(fields, arguments, strict=False))
         return made
 

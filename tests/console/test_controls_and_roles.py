@@ -76,9 +76,9 @@ def test_the_reader_finds_a_button_that_is_neither_hidden_nor_disabled(
 ) -> None:
     for function in (_hidden, _disabled, _shown, _press):
         monkeypatch.setattr(function, "__module__", "nekro_core.console.test")
-    operators = {
-        each.operation.full_name for each in uses_of(draw, view_of(app, AccessRole.OPERATOR))
+    called = {
+        role: {each.operation.full_name for each in uses_of(draw, view_of(app, role))}
+        for role in (AccessRole.OPERATOR, AccessRole.OWNER)
     }
-    owners = {each.operation.full_name for each in uses_of(draw, view_of(app, AccessRole.OWNER))}
-    assert owners == {"plugins.install"}
-    assert operators == ({"plugins.install"} if draw is _shown else set())
+    assert called[AccessRole.OWNER] == {"plugins.install"}
+    assert called[AccessRole.OPERATOR] == ({"plugins.install"} if draw is _shown else set())

@@ -174,7 +174,7 @@ class Milky(Platform):
         """Answer with the call of the request's kind. An invitation is refused without a
         reason."""
         assert isinstance(bot, Bot)
-        said = {} if approve else {"reason": reason or None}
+        said: dict[str, Any] = {} if approve else {"reason": reason or None}
         if request.kind is ContactRequestKind.FRIEND:
             friend = bot.accept_friend_request if approve else bot.reject_friend_request
             await friend(initiator_uid=request.handle, **said)
