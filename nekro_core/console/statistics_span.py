@@ -1,7 +1,7 @@
 """Draws the choice of the span of time of the statistics, and of how finely it is drawn."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +29,7 @@ class SpanChoice:
         changed: Called after another choice.
     """
 
-    def __init__(self, view: View, changed: Callable[[], Any]) -> None:
+    def __init__(self, view: View, changed: Callable[[], Awaitable[None]]) -> None:
         self._view, self._changed = view, changed
         self._chosen = "7"
         self._wanted: Period | None = None
@@ -59,7 +59,7 @@ class SpanChoice:
         today = datetime.now().astimezone().date().isoformat()
         return str(self._end.value or "") >= today
 
-    def span(self) -> dict[str, float] | None:
+    def span(self) -> dict[str, Any] | None:
         """Return ``since`` and ``until`` in seconds since 1970; None if what was entered is no
         span. Days begin at midnight in the time zone of the bot."""
         now = time.time()
@@ -89,11 +89,11 @@ class SpanChoice:
         entered.bind_visibility_from(self._spans, "value", value=OWN)
         return entered
 
-    def _choose(self, event: Any) -> None:
+    async def _choose(self, event: Any) -> None:
         self._chosen, self._wanted = event.value, None
-        self._changed()
+        await self._changed()
 
-    def _choose_period(self, event: Any) -> None:
+    async def _choose_period(self, event: Any) -> None:
         if event.value is not None and event.value != self.period.value:
             self._wanted = Period(event.value)
-            self._changed()
+            await self._changed()

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+import anyio
 from nicegui import ui
 
 from nekro_core.console.charts import ChartCard, Line
@@ -47,7 +48,7 @@ async def statistics_page(view: View) -> None:
     page = _StatisticsPage(view)
     ui.label(view.say("statistics.lead")).classes("nc-lead")
     page.draw_filters()
-    await page.show()
+    await page.redraw()
     ui.timer(_LOOK_S, page.look, immediate=False)
 
 
@@ -61,10 +62,11 @@ class _StatisticsPage:
         self._area, self._actor = view.operator.statistics, view.actor
         self._dimension, self._name, self._label = Dimension.ALL, "", ""
         self._measure = LatencyMeasure.FIRST_WORDS
-        self.show = ui.refreshable(self._show)
-        self._choice = SpanChoice(view, self.show.refresh)
+        self._choice = SpanChoice(view, self.redraw)
+        self._drawing = anyio.Lock()
+        self._wishes = 0
         self._ranking = Ranking(view, self._show_one)
-        self._span: dict[str, float] | None = None
+        self._span: dict[str, Any] | None = None
         self._tiles: dict[str, ui.label] = {}
         self._charts: dict[str, ChartCard] = {}
         self._latency: ChartCard | None = None
@@ -77,21 +79,41 @@ class _StatisticsPage:
         """Draw the choice of the span and of the periods."""
         with ui.element("div").classes("nc-filters"):
             self._choice.draw()
-            ui.button(self._say("refresh"), icon="refresh", on_click=self.show.refresh).props(
+            ui.button(self._say("refresh"), icon="refresh", on_click=self.redraw).props(
                 "flat no-caps"
             )
+        self._place = ui.element("div").classes("nc-wide")
+
+    async def redraw(self) -> None:
+        """Draw everything anew. Of several wishes that come meanwhile, the last one is followed."""
+        self._wishes += 1
+        wish = self._wishes
+        async with self._drawing:
+            if wish == self._wishes:
+                self._place.clear()
+                with self._place:
+                    await self._draw()
 
     async def look(self) -> None:
         """Write the present figures into what is drawn."""
+        if self._drawing.locked():
+            return
+        async with self._drawing:
+            again = await self._look()
+        if again:
+            await self.redraw()
+
+    async def _look(self) -> bool:
+        """Returns whether something else must be drawn, because there is something now, or nothing
+        any more."""
         span = self._choice.span()
         if self._span is None or span is None or not self._choice.reaches_now:
-            return
+            return False
         drawn = bool(self._charts)
         self._span |= span
         totals = await self._area.totals(self._actor, **self._span, **self._of())
         if _is_used(totals) != drawn:
-            self.show.refresh()
-            return
+            return True
         for key, value in (await self._figures(totals)).items():
             if key in self._tiles:
                 self._tiles[key].text = value
@@ -102,6 +124,7 @@ class _StatisticsPage:
             if self._latency is not None:
                 self._latency.update(await self._latency_lines())
         await self._ranking.update(self._span)
+        return False
 
     def _of(self) -> dict[str, Any]:
         return {"dimension": self._dimension, "name": self._name}
@@ -111,7 +134,7 @@ class _StatisticsPage:
         period = self._choice.period
         return {"period": period, "timezone": _ZONE, **(self._span or {}), **self._of()}
 
-    async def _show(self) -> None:
+    async def _draw(self) -> None:
         self._span = self._choice.span()
         self._charts, self._latency = {}, None
         if self._span is None:
@@ -138,12 +161,12 @@ class _StatisticsPage:
             empty(self._view, "statistics.nothing")
         await self._ranking.draw(span)
 
-    def _show_all(self) -> None:
-        self._show_one(Dimension.ALL, "", "")
+    async def _show_all(self) -> None:
+        await self._show_one(Dimension.ALL, "", "")
 
-    def _show_one(self, dimension: Dimension, name: str, label: str) -> None:
+    async def _show_one(self, dimension: Dimension, name: str, label: str) -> None:
         self._dimension, self._name, self._label = dimension, name, label
-        self.show.refresh()
+        await self.redraw()
 
     async def _figures(self, row: StatisticsRow) -> dict[str, str]:
         cached = f"{100 * row.cached_tokens / row.prompt_tokens:.0f} %" if row.prompt_tokens else ""
