@@ -10,7 +10,7 @@ from nicegui import ui
 from nekro_core.console.view import View
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import OperatorError
-from nekro_core.operator.jobs import JobState, RunningJob
+from nekro_core.operator.jobs import JobState, JobView, RunningJob
 from nekro_core.operator.roles import AccessRole
 
 Item = TypeVar("Item")
@@ -153,6 +153,12 @@ class PagedList(Generic[Item]):
         self._more.set_visibility(len(rows) >= self._page)
 
 
+def job_text(view: View, job: RunningJob | JobView) -> str:
+    """Return what a long action does now, in the language of the page."""
+    key = job.code if "." in job.code else f"jobs.step_{job.code}"
+    return view.known(key, **job.values) or job.text or view.say("jobs.begins")
+
+
 _LOOK_S = 0.4
 """Seconds between two looks at a long action."""
 
@@ -191,7 +197,7 @@ def start_job(
         ui.button(view.say("frame.cancel"), on_click=job.scope.cancel).props("flat dense no-caps")
 
     async def look() -> None:
-        text.text = job.text or view.say("jobs.begins")
+        text.text = job_text(view, job)
         bar.set_visibility(bool(job.total))
         bar.value = min(1.0, job.done / job.total) if job.total else 0.0
         if job.state is JobState.RUNNING:

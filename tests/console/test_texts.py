@@ -5,6 +5,13 @@ import string
 from nekro_core.chat.catalogue import LANGUAGES
 from nekro_core.console.pages import PAGES
 from nekro_core.console.texts import console_texts
+from nekro_core.llm.probe.texts import ADVICE, TEXTS
+from nekro_core.plugins.installation.attempts import DEEDS
+from nekro_core.plugins.installation.bot_follower import InstallStage
+from nekro_core.plugins.installation.inspection import ABILITIES
+
+PHASES = ("database", "files", "check", "restore")
+"""The phases of `BackupProgress`."""
 
 
 def placeholders(text: str) -> set[str]:
@@ -19,6 +26,18 @@ def test_every_text_exists_in_all_languages_with_the_same_placeholders() -> None
         for key, text in other.items():
             assert placeholders(text) == placeholders(english[key]), (language, key)
             assert text.strip(), (language, key)
+
+
+def test_what_lower_rooms_say_by_code_has_the_same_english_text() -> None:
+    english = console_texts().keys("en")
+    told = {f"probe.{code}": text for code, text in TEXTS.items()}
+    told |= {f"probe.advice_{code}": text for code, text in ADVICE.items()}
+    told |= {f"abilities.{code}": text for code, text in ABILITIES.items()}
+    assert told == {key: english[key] for key in told}
+    codes = {f"jobs.step_{stage.value}" for stage in InstallStage}
+    codes |= {f"abilities.tried_{deed}" for deed in (*DEEDS.values(), "starts", "changes")}
+    codes |= {f"jobs.step_backup_{phase}" for phase in PHASES}
+    assert codes <= english.keys()
 
 
 def test_every_page_has_a_name_in_the_navigation() -> None:
