@@ -66,7 +66,7 @@ def _way(settings: LLMSettings) -> _Way:
 async def _probe_name(way: _Way, limit_s: float, tell: Callable[[ProbeResult], None]) -> bool:
     began = anyio.current_time()
 
-    def say(verdict: ProbeVerdict, code: str, advice: str = "", **values: str | float) -> None:
+    def say(verdict: ProbeVerdict, code: str, advice: str = "", **values: str) -> None:
         seconds = anyio.current_time() - began
         step = ProbeStep.NAME
         tell(ProbeResult.of(step, verdict, code, code, advice, seconds=seconds, **values))
@@ -130,7 +130,7 @@ async def _probe_tls(stream: ByteStream, way: _Way, limit_s: float) -> ProbeResu
     began = anyio.current_time()
 
     def result(
-        verdict: ProbeVerdict, code: str, advice: str = "", **values: str | float
+        verdict: ProbeVerdict, code: str, advice: str = "", **values: str
     ) -> ProbeResult:
         seconds = anyio.current_time() - began
         return ProbeResult.of(ProbeStep.TLS, verdict, code, code, advice, seconds=seconds, **values)
