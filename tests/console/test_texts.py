@@ -2,6 +2,7 @@
 
 import string
 
+from nekro_core.app import App
 from nekro_core.chat.catalogue import LANGUAGES
 from nekro_core.console.pages import PAGES
 from nekro_core.console.texts import console_texts
@@ -45,3 +46,10 @@ def test_every_page_has_a_name_in_the_navigation() -> None:
     for page in PAGES:
         assert f"frame.page_{page.name or 'home'}" in english
         assert not page.group or f"frame.group_{page.group}" in english
+
+
+def test_every_long_action_has_a_name_in_the_list_of_jobs(app: App) -> None:
+    english = console_texts().keys("en")
+    for name, each in app.operations.operations().items():
+        if each.declaration.acts and each.declaration.long:
+            assert f"jobs.action_{name.replace('.', '_')}" in english

@@ -129,9 +129,7 @@ def _no_connection(error: BaseException) -> tuple[str, str, BaseException]:
 async def _probe_tls(stream: ByteStream, way: _Way, limit_s: float) -> ProbeResult:
     began = anyio.current_time()
 
-    def result(
-        verdict: ProbeVerdict, code: str, advice: str = "", **values: str
-    ) -> ProbeResult:
+    def result(verdict: ProbeVerdict, code: str, advice: str = "", **values: str) -> ProbeResult:
         seconds = anyio.current_time() - began
         return ProbeResult.of(ProbeStep.TLS, verdict, code, code, advice, seconds=seconds, **values)
 
