@@ -34,7 +34,8 @@ class JobsMenu:
         self._rows: dict[int, tuple[ui.label, ui.linear_progress]] = {}
         with ui.button(icon="pending_actions").props("flat round dense") as self._button:
             self._count = ui.badge().props("floating color=primary")
-            with ui.menu().props("max-width=min(92vw,460px)"):
+            with ui.menu().props('role=dialog max-width="min(92vw, 460px)"') as panel:
+                panel.props["aria-label"] = view.say("jobs.title")
                 self._list = ui.element("div").classes("nc-jobs nc-list").props('role="status"')
         self._button.classes("nc-jobs-button").set_visibility(False)
         ui.timer(_LOOK_S, self.look)
