@@ -15,6 +15,7 @@ from nonebot.adapters.matrix.config import BotInfo
 
 from nekro_core.api.adapter import (
     AccountMonitor,
+    ContactRequest,
     Host,
     MatcherDecision,
     accept_patiently,
@@ -174,6 +175,13 @@ class MatrixAccount:
         decision = MatcherDecision()
         self._tasks.start_soon(self._gateway.offer, self._bot, event, room_id, decision)
         return decision
+
+    async def requested(self, request: ContactRequest) -> None:
+        """See `FollowedAccount.requested`."""
+        try:
+            await self._host.receive_request(request)
+        except OSError as error:
+            logger.error("Matrix: a request cannot be stored: {}", error)
 
     def accepts_invite(self, inviter: str) -> bool:
         """Whether the settings of NoneBot's adapter allow this invitation. By default they allow

@@ -16,7 +16,9 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import (
     AccountManager,
     AdapterTasks,
+    CannotDo,
     Capabilities,
+    ContactRequest,
     Host,
     PictureLimits,
     PlatformAccounts,
@@ -42,6 +44,7 @@ from nekro_core.api.chat import (
 from .account import UPLOAD_BYTES, MatrixAccount
 from .account_connector import MatrixConnector
 from .account_settings import SETTING, MatrixAccountSettings, settings_of
+from .contact_requests import answer
 from .gateway import MatrixGateway
 from .homeserver import (
     Homeserver,
@@ -76,7 +79,7 @@ CLOCKS_S = 120.0
 
 
 class MatrixAdapter:
-    """`Adapter` for Matrix, `SupportsEditing` and `SupportsConfirmation`."""
+    """`Adapter` for Matrix, `SupportsEditing`, `SupportsConfirmation` and `SupportsRequests`."""
 
     name = "matrix"
 
@@ -218,6 +221,14 @@ class MatrixAdapter:
             if not page:
                 return _rejected("the room does not have it")
         return Receipt(state=DeliveryState.UNKNOWN, reason="too much was sent since to find it")
+
+    async def answer_request(self, request: ContactRequest, *, approve: bool, reason: str) -> None:
+        """See `SupportsRequests`."""
+        account = next((each for each in self._accounts if each.user_id == request.account), None)
+        server, rooms = (account.server, account.rooms) if account else (None, None)
+        if server is None or rooms is None:
+            raise CannotDo(f"account {request.account} is not connected")
+        await answer(request, server, rooms, approve=approve, reason=reason)
 
     async def _account(self, key: ChatKey) -> MatrixAccount | None:
         bound = await self._host.account_of(key.instance)

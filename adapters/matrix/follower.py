@@ -11,9 +11,10 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
-from nekro_core.api.adapter import KeyedQueue, MatcherDecision
+from nekro_core.api.adapter import ContactRequest, KeyedQueue, MatcherDecision
 
 from .checkpoint import SyncCheckpoint, SyncPage
+from .contact_requests import read_invitation, read_knock
 from .homeserver import Homeserver, HomeserverError, HomeserverNotConnected, HomeserverRefused
 from .incoming import Json, table, words
 from .intake import MESSAGES, MatrixIntake
@@ -51,6 +52,9 @@ class FollowedAccount(Protocol):
 
     def offer(self, room_id: str, event: Json) -> MatcherDecision | None:
         """Let NoneBot's plugins see an event. None if there are none."""
+
+    async def requested(self, request: ContactRequest) -> None:
+        """Called when somebody invites the account, or asks to join a room that it is in."""
 
 
 class Follower:
@@ -112,7 +116,7 @@ class Follower:
                 self._rooms.apply_direct(event.get("content"))
         rooms = table(answer.get("rooms"))
         for room_id, invited in table(rooms.get("invite")).items():
-            job = partial(self._invited, room_id, table(invited))
+            job = partial(self._invited, room_id, table(invited), since)
             await self._queue.submit(room_id, page.job(job))
         for room_id, joined in table(rooms.get("join")).items():
             await self._joined(room_id, table(joined), page, since, away=away)
@@ -142,6 +146,9 @@ class Follower:
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
                 continue  # From before the account joined, only messages are read, no notices.
+            if (asked := read_knock(room_id, event, self._account.user_id)) is not None:
+                await self._queue.submit(room_id, page.job(partial(self._account.requested, asked)))
+                continue
             medium = self._intake.medium(room_id, event, self._queue)
             left = away or number < came
             decision = self._account.offer(room_id, event)
@@ -173,34 +180,20 @@ class Follower:
         for event in reversed(events):
             await self._intake.take(room_id, event, away=away)
 
-    async def _invited(self, room_id: str, invited: Json) -> None:
-        """Accept an invitation, or log it for the operator."""
+    async def _invited(self, room_id: str, invited: Json, since: str) -> None:
+        """Accept an invitation, or store it for the operator."""
         own = self._account.user_id
-        invitation = next(
-            (
-                event
-                for event in _events(invited, "invite_state")
-                if event.get("type") == "m.room.member" and event.get("state_key") == own
-            ),
-            {},
-        )
-        inviter = words(invitation.get("sender"))
-        if not self._account.accepts_invite(inviter):
-            logger.warning(
-                'Matrix: {} invites {} to {}; ignored. "auto_accept_invites": true in MATRIX_BOTS '
-                "accepts invitations; auto_accept_whitelist restricts them to some people",
-                inviter or "somebody",
-                own,
-                room_id,
-            )
+        asked, direct = read_invitation(room_id, _events(invited, "invite_state"), own, since)
+        if not self._account.accepts_invite(asked.user_id):
+            await self._account.requested(asked)
             return
         for pause in (*JOIN_PAUSES_S, 0.0):
             try:
                 path = f"client/v3/join/{quote(room_id, safe='')}"
                 await self._server.call("POST", path, body={}, seconds=JOIN_S)
-                if table(invitation.get("content")).get("is_direct") is True:
-                    await self._rooms.add_direct(inviter, room_id)
-                logger.info("Matrix: {} joined {}, invited by {}", own, room_id, inviter)
+                if direct:
+                    await self._rooms.add_direct(asked.user_id, room_id)
+                logger.info("Matrix: {} joined {}, invited by {}", own, room_id, asked.user_id)
             except HomeserverError as error:
                 logger.warning("Matrix: {} cannot join {}: {}", own, room_id, error)
                 await anyio.sleep(pause)

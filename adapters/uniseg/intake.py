@@ -3,8 +3,9 @@ arrival."""
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -38,6 +39,7 @@ from nekro_core.api.chat import (
 
 from .backpressure import BACKLOG
 from .bridge import Bridge
+from .contact_requests import store_request
 from .pending_events import PendingEvents
 from .piece_reader import PieceReader
 from .platform import Platform
@@ -245,9 +247,15 @@ class UnisegIntake:
 
     def _sort(
         self, bot: Bot, instance: str, event: Event, decision: MatcherDecision | None
-    ) -> tuple[ChatKey, Job] | None:
-        """Return the chat of an event and the job for the chat's queue; None if there is nothing
-        to do."""
+    ) -> tuple[Hashable, Job] | None:
+        """Return the queue of an event, which is that of its chat, and the job for the queue; None
+        if there is nothing to do."""
+        if (asked := self._platform.request(event, bot)) is not None:
+            named = replace(asked, user_id=self.named(bot, asked.user_id))
+            account = bot.self_id
+            return (account, "requests"), partial(
+                store_request, self._host, self._platform.name, account, named
+            )
         target = self._platform.place(event, bot)
         if target is None:
             logger.debug(

@@ -8,7 +8,7 @@ from nonebot.adapters import Adapter, Bot, Event, Message
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities
+from nekro_core.api.adapter import Capabilities, ContactRequest
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -22,6 +22,7 @@ from nekro_core.api.chat import (
 )
 
 from .bridge import Bridge
+from .contact_requests import PlatformRequest
 from .values import Address, sent_message_id
 
 if TYPE_CHECKING:
@@ -139,6 +140,17 @@ class Platform:
     def recalled(self, event: Event) -> str:
         """Return the id of the message that the event recalls; empty for other events."""
         return ""
+
+    def request(self, event: Event, bot: Bot) -> PlatformRequest | None:
+        """Return the request of a person, such as to join a group; None for other events. The
+        adapter of a platform that has requests is a `RequestingUnisegAdapter`."""
+        return None
+
+    async def answer_request(
+        self, request: ContactRequest, bot: Bot, *, approve: bool, reason: str
+    ) -> None:
+        """Approve or refuse a request. Errors of the stock adapter are raised."""
+        raise NotImplementedError
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
         """Return the bytes or the address of a medium that has no public address. Empty if the

@@ -40,6 +40,7 @@ from nekro_core.delivery.errors import CannotDo
 from nekro_core.delivery.media_contract import Expected, MediaKeeper, MediaLinker
 from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.delivery.outbound.match_delivery import match_delivery
+from nekro_core.delivery.platforms.connector import AccountConnector
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -62,7 +63,7 @@ from nekro_core.delivery.platforms.errors import (
     InvalidAccountSettings,
     UnknownAccount,
 )
-from nekro_core.delivery.platforms.manager import AccountConnector, AccountManager
+from nekro_core.delivery.platforms.manager import AccountManager
 from nekro_core.delivery.platforms.monitor import AccountMonitor
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.operator.contract import (

@@ -20,7 +20,7 @@ from nekro_core.app.restored_people import erase_again
 from nekro_core.app.settings import Settings
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.manifest import Manifest
-from nekro_core.backup.postgres_restore import replace_server_tables
+from nekro_core.backup.postgres_restore import server_tables_replaced
 from nekro_core.backup.prepared import (
     cancel_prepared,
     check_database_place,
@@ -160,14 +160,30 @@ async def _carry_out(
     work: BackupWork,
     wall: Callable[[], float],
 ) -> RestoreReport:
-    manifest, said = staged.manifest, list[str]()
-    url = f"sqlite://{staged.data / DATABASE_NAME}"
-    if manifest.engine == "postgres":
-        url = settings.database_url
-        aside_dump = target.parent / f"{target.name}-database-before-restore-{_stamp(wall())}.dump"
-        await replace_server_tables(url, staged.dump, aside_dump, work, replace=replace)
+    if staged.manifest.engine != "postgres":
+        url = f"sqlite://{staged.data / DATABASE_NAME}"
+        return await _settle(settings, staged, target, settings_folder, wall, url, ())
+    aside_dump = target.parent / f"{target.name}-database-before-restore-{_stamp(wall())}.dump"
+    url = settings.database_url
+    async with server_tables_replaced(url, staged.dump, aside_dump, work, replace=replace):
+        said = []
         if aside_dump.exists():
             said.append(f"the tables that were there are in {aside_dump}")
+        return await _settle(settings, staged, target, settings_folder, wall, url, said)
+
+
+async def _settle(
+    settings: Settings,
+    staged: StagedRestore,
+    target: Path,
+    settings_folder: Path | None,
+    wall: Callable[[], float],
+    url: str,
+    told: Sequence[str],
+) -> RestoreReport:
+    """Settle what was unfinished in the restored database, erase people again, and let the
+    unpacked files take the place of the data folder."""
+    manifest, said = staged.manifest, [*told]
     marked_in = [*dict.fromkeys((target, settings.nekro_data_dir.absolute()))]
     async with Store.open(url, settings.nekro_store, clock=wall) as store:
         settled = await settle(store, manifest.begun, wall)

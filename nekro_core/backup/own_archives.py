@@ -61,7 +61,9 @@ class OwnBackups:
         for backup in self.list():
             if backup.name == name:
                 return backup
-        raise BackupRefused(f"there is no backup {name[:100]!r} in {self.folder}")
+        raise BackupRefused(
+            f"there is no backup {name[:100]!r}; the list of backups has the names of all"
+        )
 
     def delete(self, name: str) -> None:
         """Delete a backup. Raises `BackupRefused` if there is none, and `OSError`."""

@@ -80,6 +80,13 @@ def restore_postgres(url: str, dump: Path, done: Callable[[int], None]) -> None:
         raise RestoreRefused(f"pg_restore could not write the database: {said}")
 
 
+def require_programs() -> None:
+    """Check that ``pg_dump`` and ``pg_restore`` are installed, which a restore needs. Raises
+    `RestoreRefused`."""
+    for program in ("pg_dump", "pg_restore"):
+        _found(program, RestoreRefused)
+
+
 def is_postgres(url: str) -> bool:
     """Return whether a database URL names PostgreSQL."""
     return url.startswith(("asyncpg://", "postgres://", "psycopg://"))

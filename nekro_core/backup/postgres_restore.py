@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 from tortoise.backends.base.config_generator import expand_db_url
 
 from nekro_core.backup.errors import RestoreRefused
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 _PATIENCE_S = 5.0
 
 
-async def replace_server_tables(
+@asynccontextmanager
+async def server_tables_replaced(
     url: str, dump: Path, aside: Path, work: BackupWork, *, replace: bool
-) -> None:
+) -> AsyncIterator[None]:
     """Put the tables of a backup in place of the bot's tables in the database. Other tables stay.
+    If the body fails, the old tables are put back.
 
     If the database has tables of the bot, ``replace`` must be true, and they are first written to
     the file ``aside`` with pg_dump. If the restore fails, the old tables are put back from that
@@ -44,11 +47,22 @@ async def replace_server_tables(
                 work, partial(restore_postgres, url, dump, lambda _: work.advance(0))
             )
         except BaseException:
-            if present:
-                await run_in_thread(
-                    BackupWork(), partial(restore_postgres, url, aside, lambda _: None)
-                )
+            await _put_back(engine, url, aside if present else None)
             raise
+    try:
+        yield
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            async with _own(url) as engine:
+                await _put_back(engine, url, aside if present else None)
+        raise
+
+
+async def _put_back(engine: "PostgresEngine", url: str, aside: Path | None) -> None:
+    """Drop the bot's tables, and put those of a file there, if there is one."""
+    await drop_tables(engine, await own_tables(engine))
+    if aside is not None:
+        await run_in_thread(BackupWork(), partial(restore_postgres, url, aside, lambda _: None))
 
 
 @asynccontextmanager

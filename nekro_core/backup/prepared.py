@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from nekro_core.backup.errors import RestoreRefused
-from nekro_core.backup.postgres_copy import is_postgres
+from nekro_core.backup.postgres_copy import is_postgres, require_programs
 from nekro_core.backup.progress import BackupWork, run_in_thread
 from nekro_core.backup.stage import DATABASE_NAME, StagedRestore, discard_staged, stage_restore
 from nekro_core.system.atomic_files import write_whole
@@ -52,10 +52,7 @@ async def prepare_restore(
     prepared."""
     work = work or BackupWork()
     if is_postgres(database_url):
-        raise RestoreRefused(
-            "with PostgreSQL a restore cannot be prepared: stop the bot, and run `nekro restore "
-            "FILE --replace`"
-        )
+        require_programs()
     check_database_place(database_url, data)
     staged = await run_in_thread(
         work,

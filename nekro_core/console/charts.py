@@ -25,17 +25,9 @@ class Line:
     stack: str = ""
 
 
-def draw_chart(
-    view: View,
-    title: str,
-    lines: Sequence[Line],
-    *,
-    period: str,
-    kind: Kind = "bar",
-    csv: Callable[[], Awaitable[str]],
-    file_name: str,
-) -> None:
-    """Draw a chart over time, with its table and its CSV file.
+class ChartCard:
+    """A chart over time, with its table and its CSV file. `update` shows other values; what a
+    person has opened or hidden stays.
 
     Args:
         view: The opened page.
@@ -46,25 +38,42 @@ def draw_chart(
         csv: Makes the text of the CSV file.
         file_name: The name of the CSV file.
     """
-    with ui.element("section").classes("nc-card nc-chart-card"):
-        ui.label(title).classes("nc-section nc-chart-title").props('role="heading" aria-level="3"')
-        # As SVG, the chart takes its colours from the style sheet, also when the theme changes.
-        chart = ui.echart(_options(lines, period, kind), renderer="svg").classes("nc-chart")
-        chart.props["role"] = "img"
-        chart.props["aria-label"] = f"{title}: {', '.join(each.name for each in lines)}"
-        draw_table(view, title, _columns(view, lines), _rows(lines), csv=csv, file_name=file_name)
+
+    def __init__(
+        self,
+        view: View,
+        title: str,
+        lines: Sequence[Line],
+        *,
+        period: str,
+        kind: Kind = "bar",
+        csv: Callable[[], Awaitable[str]],
+        file_name: str,
+    ) -> None:
+        self._kind, self._lines = kind, lines
+        with ui.element("section").classes("nc-card nc-chart-card"):
+            heading = ui.label(title).classes("nc-section nc-chart-title")
+            heading.props('role="heading" aria-level="3"')
+            # As SVG, the chart takes its colours from the style sheet, also when the theme changes.
+            self._chart = ui.echart(_options(lines, period, kind), renderer="svg")
+            self._chart.classes("nc-chart").props["role"] = "img"
+            self._chart.props["aria-label"] = f"{title}: {', '.join(each.name for each in lines)}"
+            self._table = FoldedTable(
+                view, title, _columns(view, lines), _rows(lines), csv=csv, file_name=file_name
+            )
+
+    def update(self, lines: Sequence[Line]) -> None:
+        """Show the same series with other values."""
+        if [each.points for each in lines] == [each.points for each in self._lines]:
+            return
+        self._lines = lines
+        self._chart.options["series"] = [_series(each, self._kind) for each in lines]
+        self._chart.update()
+        self._table.update(_rows(lines))
 
 
-def draw_table(
-    view: View,
-    title: str,
-    columns: Mapping[str, str],
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    csv: Callable[[], Awaitable[str]],
-    file_name: str,
-) -> None:
-    """Draw a folded table and the button for its CSV file. The table is made when it is opened.
+class FoldedTable:
+    """A folded table and the button for its CSV file. The table is made when it is opened.
 
     Args:
         view: The opened page.
@@ -75,31 +84,51 @@ def draw_table(
         file_name: The name of the CSV file.
     """
 
-    async def save() -> None:
-        ui.download.content(await csv(), file_name, "text/csv; charset=utf-8")
+    def __init__(
+        self,
+        view: View,
+        title: str,
+        columns: Mapping[str, str],
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        csv: Callable[[], Awaitable[str]],
+        file_name: str,
+    ) -> None:
+        self._columns, self._rows = columns, rows
+        self._table: ui.table | None = None
 
-    def fill() -> None:
-        if not opened.value or holder.default_slot.children:
+        async def save() -> None:
+            ui.download.content(await csv(), file_name, "text/csv; charset=utf-8")
+
+        with ui.element("div").classes("nc-row nc-chart-more"):
+            self._opened = ui.expansion(
+                view.say("statistics.table"), on_value_change=self._fill, icon="table_rows"
+            ).classes("nc-grow")
+            self._opened.props["aria-label"] = f"{view.say('statistics.table')}: {title}"
+            with self._opened:
+                self._holder = ui.element("div")
+            button = ui.button("CSV", icon="download", on_click=save).props("flat dense no-caps")
+            button.props["aria-label"] = f"CSV: {title}"
+
+    def update(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Show other rows."""
+        self._rows = rows
+        if self._table is not None:
+            self._table.rows = [dict(row) for row in rows]
+
+    def _fill(self) -> None:
+        if not self._opened.value or self._table is not None:
             return
-        with holder:
-            ui.table(
+        with self._holder:
+            self._table = ui.table(
                 columns=[
                     {"name": key, "label": label, "field": key, "sortable": True}
                     | {"align": "right" if number else "left"}
-                    for number, (key, label) in enumerate(columns.items())
+                    for number, (key, label) in enumerate(self._columns.items())
                 ],
-                rows=[dict(row) for row in rows],
+                rows=[dict(row) for row in self._rows],
                 pagination=12,
             ).classes("nc-table")
-
-    with ui.element("div").classes("nc-row nc-chart-more"):
-        opened = ui.expansion(view.say("statistics.table"), on_value_change=fill, icon="table_rows")
-        opened.classes("nc-grow").props(f'aria-label="{view.say("statistics.table")}: "')
-        opened.props["aria-label"] = f"{view.say('statistics.table')}: {title}"
-        with opened:
-            holder = ui.element("div")
-        button = ui.button("CSV", icon="download", on_click=save).props("flat dense no-caps")
-        button.props["aria-label"] = f"CSV: {title}"
 
 
 def _options(lines: Sequence[Line], period: str, kind: Kind) -> dict[str, Any]:

@@ -90,7 +90,8 @@ class _PolicyForm:
             )
             select.props("outlined dense").classes("nc-wide")
             self._editable(select)
-            select.on_value_change(lambda event: self._put(field, event.value, {"": select}))
+            if self._view.may(AccessRole.OPERATOR):
+                select.on_value_change(lambda event: self._put(field, event.value, {"": select}))
 
     def _listed(self, policy: ChatPolicyView, field: str, values: Any) -> None:
         self._typed(

@@ -6,7 +6,7 @@ from typing import Any
 from nicegui import ui
 
 from nekro_core.console.view import View
-from nekro_core.console.widgets import badge, confirm
+from nekro_core.console.widgets import badge, confirm, job_text, needs_role
 from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.embedded import EmbeddedView, WeightsView
@@ -173,6 +173,9 @@ class _Section:
         with ui.expansion(view.say("models.copy"), icon="file_copy").classes(
             "nc-card nc-expansion"
         ):
+            if not view.may(AccessRole.OWNER):
+                ui.label(needs_role(view, AccessRole.OWNER)).classes("nc-soft")
+                return
             path, expected = _line(view, "path"), _line(view, "sha256")
             ui.button(
                 view.say("models.copy_begin"),
@@ -241,7 +244,7 @@ class _JobRow:
 
     def show(self, job: JobView) -> None:
         """Show how far it is."""
-        told = job.text or self._view.say("jobs.begins")
+        told = job_text(self._view, job)
         if job.total:
             told = f"{told} · {_size(job.done)} / {_size(job.total)}"
         self._text.text = told

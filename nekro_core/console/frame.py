@@ -13,6 +13,7 @@ from starlette.requests import Request
 from nekro_core.chat.catalogue import LANGUAGES, preferred
 from nekro_core.console.access.authentication import Visit
 from nekro_core.console.access.live_visits import LOOK_EVERY_S
+from nekro_core.console.jobs_menu import JobsMenu
 from nekro_core.console.texts import console_texts
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.operator.operator import Operator
@@ -191,6 +192,7 @@ def _draw_frame(
         with ui.element("h1").classes("nc-title"):
             ui.label(view.say(f"frame.page_{page.name or 'home'}"))
         ui.space()
+        JobsMenu(view)
         _draw_palette(view, pages)
         _draw_preferences(view)
     view.toasts = ui.column().classes("nc-toasts")

@@ -81,9 +81,17 @@ class ModelTest:
         if self._scope is not None:
             self._scope.cancel()
 
-    def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
+    def report(
+        self,
+        text: str,
+        *,
+        done: float = 0.0,
+        total: float = 0.0,
+        code: str = "",
+        **values: str | float,
+    ) -> None:
         """See `Progress.report`."""
-        del text
+        del text, code, values
         self._bar.value = done / total if total else 0.0
 
     def found(self, result: ProbeResult) -> None:
@@ -95,9 +103,11 @@ class ModelTest:
             badge(view.say(f"models.verdict_{result.verdict}"), _KINDS[result.verdict])
             ui.label(view.say(f"models.step_{result.step}")).classes("nc-models-step")
             with ui.element("div").classes("nc-grow"):
-                ui.label(result.text).classes("nc-lines")
+                text = view.known(f"probe.{result.code}", **result.values)
+                ui.label(text or result.text).classes("nc-lines")
                 if result.advice:
-                    ui.label(result.advice).classes("nc-soft nc-small nc-lines")
+                    advice = view.known(f"probe.advice_{result.advice_code}", **result.values)
+                    ui.label(advice or result.advice).classes("nc-soft nc-small nc-lines")
             if result.seconds:
                 ui.label(f"{result.seconds:.2f} s").classes("nc-soft nc-small")
 

@@ -9,7 +9,7 @@ from nicegui.element import Element
 
 from nekro_core.console.plugin_proposal import agreed_to
 from nekro_core.console.view import ROOT, View
-from nekro_core.console.widgets import badge, local_time, start_job
+from nekro_core.console.widgets import badge, local_time, role_button, start_job
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.plugin_views import PluginView, ProposalView
 from nekro_core.operator.roles import AccessRole
@@ -85,7 +85,7 @@ class PluginActions:
             if plugin.source:
                 given = {"plugin": plugin.item}
                 look = self._area.look_at_update
-                self._button("update", lambda: self._propose(look, given))
+                self._button("update", lambda: self._propose(look, given), AccessRole.OWNER)
             if plugin.versions:
                 self._button("roll_back", lambda: self._roll_back(plugin))
             if not plugin.builtin:
@@ -202,5 +202,8 @@ class PluginActions:
                 on_end=ended,
             )
 
-    def _button(self, key: str, do: Callable[[], Any]) -> None:
-        ui.button(self._view.say(f"plugins.{key}"), on_click=do).props("flat dense no-caps")
+    def _button(
+        self, key: str, do: Callable[[], Any], role: AccessRole = AccessRole.OPERATOR
+    ) -> None:
+        button = role_button(self._view, role, self._view.say(f"plugins.{key}"), do)
+        button.props("flat dense no-caps")

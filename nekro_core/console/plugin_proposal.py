@@ -111,11 +111,22 @@ def _abilities(view: View, key: str, found: Iterable[AbilityView], nothing: str)
         for each in every:
             with ui.element("li"):
                 with ui.element("div").classes("nc-row"):
-                    ui.label(each.text).classes("nc-grow")
+                    ui.label(_ability(view, each)).classes("nc-grow")
                     if each.new:
                         badge(view.say("plugins.new_ability"), "warn")
                 if each.where:
                     ui.label(each.where).classes("nc-soft nc-small nc-plugin-where")
+
+
+def _ability(view: View, found: AbilityView) -> str:
+    """What the code may do, in the language of the page."""
+    said = []
+    for code, detail in found.parts:
+        text = view.known(f"abilities.{code}", detail=detail)
+        if detail and text and detail not in text:
+            text = view.say("abilities.with_detail", ability=text, detail=detail)
+        said.append(text)
+    return " · ".join(said) if said and all(said) else found.text
 
 
 def _lines(view: View, key: str, lines: Iterable[str]) -> None:

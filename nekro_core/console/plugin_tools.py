@@ -53,7 +53,7 @@ def _draw_tool(view: View, tool: ShownTool, chat: ui.select | None) -> None:
         ui.label(tool.stub).classes("nc-code nc-wide").props("tabindex=0")
         if tool.where:
             ui.label(tool.where).classes("nc-soft nc-small nc-plugin-where")
-        if chat is None:
+        if chat is None or not view.may(AccessRole.OPERATOR):
             return
         trial = ui.expansion(view.say("plugins.try"), icon="play_arrow").classes("nc-wide")
         trial.props["header-aria-label"] = view.say("plugins.try_tool", name=tool.name)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from loguru import logger
 from nicegui import ui
 
+from nekro_core.chat.catalogue import LANGUAGES
 from nekro_core.console.texts import console_texts
 from nekro_core.operator.audit import Done
 from nekro_core.operator.errors import InvalidParameters
@@ -60,6 +61,16 @@ class View:
     def say(self, key: str, **values: object) -> str:
         """Return a text in the language of the page."""
         return console_texts().say(key, self.language, **values)
+
+    def known(self, key: str, **values: object) -> str:
+        """Return the text of a code that a lower room gave, in the language of the page; empty if
+        there is none, for example because an adapter made the code."""
+        if key not in console_texts().keys(LANGUAGES[0]):
+            return ""
+        try:
+            return self.say(key, **values)
+        except KeyError:  # a value of the text is missing
+            return ""
 
     def may(self, role: AccessRole) -> bool:
         """Whether the person may do what needs this role. A page hides what they may not do; the

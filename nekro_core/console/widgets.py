@@ -10,7 +10,7 @@ from nicegui import ui
 from nekro_core.console.view import View
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import OperatorError
-from nekro_core.operator.jobs import JobState, RunningJob
+from nekro_core.operator.jobs import JobState, JobView, RunningJob
 from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
 
@@ -50,6 +50,39 @@ def heading(text: str) -> ui.label:
 def badge(text: str, kind: str = "") -> ui.label:
     """Draw a short state. ``kind`` is empty, ``good``, ``warn`` or ``bad``."""
     return ui.label(text).classes(f"nc-badge nc-badge-{kind or 'plain'}")
+
+
+def role_button(
+    view: View, role: AccessRole, text: str, on_click: Callable[[], Any], *, icon: str | None = None
+) -> ui.button:
+    """Draw a button for what needs a role. For people without the role it is disabled, and says
+    who may press it. `tests/console/test_controls_and_roles.py` finds buttons that call more than
+    the person may do.
+
+    Args:
+        view: The opened page.
+        role: The role.
+        text: The text of the button.
+        on_click: Called when somebody presses it.
+        icon: The name of a Material icon.
+
+    Returns:
+        The button.
+    """
+    button = ui.button(text, icon=icon)
+    if view.may(role):
+        button.on_click(on_click)
+    else:
+        why = needs_role(view, role)
+        button.disable()
+        button.props["title"] = why
+        button.props["aria-description"] = why
+    return button
+
+
+def needs_role(view: View, role: AccessRole) -> str:
+    """Return the sentence that says which role something needs."""
+    return view.say("frame.needs_role", role=view.say(f"people.role_{role.value}"))
 
 
 async def confirm(view: View, question: str, *, details: str = "", button: str = "") -> bool:
@@ -131,6 +164,12 @@ class PagedList(Generic[Item]):
         self._more.set_visibility(len(rows) >= self._page)
 
 
+def job_text(view: View, job: RunningJob | JobView) -> str:
+    """Return what a long action does now, in the language of the page."""
+    key = job.code if "." in job.code else f"jobs.step_{job.code}"
+    return view.known(key, **job.values) or job.text or view.say("jobs.begins")
+
+
 _LOOK_S = 0.4
 """Seconds between two reads of the state of a long action."""
 
@@ -186,7 +225,7 @@ def show_job(
             ui.button(view.say("frame.cancel"), on_click=cancel).props("flat dense no-caps")
 
     async def look() -> None:
-        text.text = job.text or view.say("jobs.begins")
+        text.text = job_text(view, job)
         bar.set_visibility(bool(job.total))
         bar.value = min(1.0, job.done / job.total) if job.total else 0.0
         if job.state is JobState.RUNNING:

@@ -23,6 +23,8 @@ class ContactRequestState(StrEnum):
     """Nobody has answered it here."""
     APPROVED = "approved"
     REFUSED = "refused"
+    DISMISSED = "dismissed"
+    """An operator took it off the list without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,8 @@ class ContactRequest:
         time: When it came, in seconds since 1970.
         handle: The platform's name of the request, which its answer must contain.
         state: What has become of it.
-        answered_at: When it was answered here, in seconds since 1970; None if it is open.
+        answered_at: When it was answered or dismissed here, in seconds since 1970; None if it is
+            open.
         reason: The reason that the operator gave for a refusal.
         problem: Why the last answer did not reach the platform; empty if it did.
     """

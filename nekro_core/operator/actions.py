@@ -61,18 +61,36 @@ Result = TypeVar("Result")
 class Progress(Protocol):
     """Gets the progress of a long action."""
 
-    def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
+    def report(
+        self,
+        text: str,
+        *,
+        done: float = 0.0,
+        total: float = 0.0,
+        code: str = "",
+        **values: str | float,
+    ) -> None:
         """Report how far the action is.
 
         Args:
-            text: What happens now, in a few words.
+            text: What happens now, in a few words of English.
             done: How much is done, in any unit.
             total: How much there is to do, in the same unit; 0 if this is not known.
+            code: A stable word for the text. The console says it in the person's language.
+            **values: The values of the text in other languages.
         """
 
 
 class _NoProgress:
-    def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
+    def report(
+        self,
+        text: str,
+        *,
+        done: float = 0.0,
+        total: float = 0.0,
+        code: str = "",
+        **values: str | float,
+    ) -> None:
         """Do nothing."""
 
 

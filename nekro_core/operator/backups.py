@@ -257,7 +257,9 @@ class Backups(Area):
 
 
 def _reporter(progress: Progress) -> Callable[[BackupProgress], None]:
-    return lambda at: progress.report(at.phase, done=at.done, total=at.total)
+    return lambda at: progress.report(
+        at.phase, done=at.done, total=at.total, code=f"backup_{at.phase}"
+    )
 
 
 def _text(passphrase: SecretStr | None) -> str | None:

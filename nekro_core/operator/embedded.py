@@ -194,6 +194,7 @@ class Embedded(Area):
 
 def _reporter(progress: Progress) -> Callable[[DownloadProgress], None]:
     def report(step: DownloadProgress) -> None:
-        progress.report(step.what, done=step.done, total=step.total)
+        code = step.stage and f"weights_{step.stage}"
+        progress.report(step.what, done=step.done, total=step.total, code=code, name=step.name)
 
     return report

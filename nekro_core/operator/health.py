@@ -77,7 +77,7 @@ class Health(Area):
         findings: list[Finding] = []
         async for finding in self._examine():
             findings.append(finding)
-            progress.report(finding.area, done=len(findings))
+            progress.report(finding.area, done=len(findings), code="health", area=finding.area)
         self._report = HealthReport(at=self._wall(), findings=tuple(findings))
         bad = [each.area for each in findings if each.ok is False]
         return Change(result=self._report, subject="health", new=bad or "everything works")

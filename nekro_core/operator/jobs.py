@@ -43,7 +43,9 @@ class JobView:
         actor: Who started it.
         parameters: What it was started with, as JSON values. Secrets are stars.
         state: The state.
-        text: What happens now, or the error.
+        text: What happens now, or the error, in English.
+        code: A stable word for what happens now; empty for an error.
+        values: The values of the text.
         done: How much is done, in any unit.
         total: How much there is to do, in the same unit; 0 if this is not known.
         started: Seconds since 1970.
@@ -62,6 +64,8 @@ class JobView:
     started: float
     ended: float
     result: Any = None
+    code: str = ""
+    values: Mapping[str, str | float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +79,8 @@ class RunningJob:
     started: float
     state: JobState = JobState.RUNNING
     text: str = ""
+    code: str = ""
+    values: Mapping[str, str | float] = field(default_factory=dict)
     done: float = 0.0
     total: float = 0.0
     ended: float = 0.0
@@ -82,9 +88,18 @@ class RunningJob:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     finished: anyio.Event = field(default_factory=anyio.Event)
 
-    def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
+    def report(
+        self,
+        text: str,
+        *,
+        done: float = 0.0,
+        total: float = 0.0,
+        code: str = "",
+        **values: str | float,
+    ) -> None:
         """See `Progress.report`."""
         self.text, self.done, self.total = text, done, total
+        self.code, self.values = code, values
 
     def view(self) -> JobView:
         """Return the job's present state."""
@@ -95,6 +110,8 @@ class RunningJob:
             parameters=self.parameters,
             state=self.state,
             text=self.text,
+            code=self.code,
+            values=self.values,
             done=self.done,
             total=self.total,
             started=self.started,
@@ -214,10 +231,11 @@ class Jobs(Area):
                 job.outcome = await operation.invoke(job.actor, parameters, job)
             job.state = JobState.CANCELLED if job.scope.cancelled_caught else JobState.DONE
         except NekroError as error:
-            job.state, job.text = JobState.FAILED, str(error)
+            job.state, job.text, job.code = JobState.FAILED, str(error), ""
         except Exception as error:  # noqa: BLE001 - one failed job must not end the others
             logger.exception("{} failed", job.action)
-            job.state, job.text = JobState.FAILED, f"{type(error).__name__}: {error}"
+            job.state, job.code = JobState.FAILED, ""
+            job.text = f"{type(error).__name__}: {error}"
         finally:
             job.ended = self._wall()
             if job.state is JobState.RUNNING:

@@ -150,7 +150,13 @@ class Models(Area):
         steps = [*ProbeStep]
 
         def tell(result: ProbeResult) -> None:
-            progress.report(result.text, done=steps.index(result.step) + 1, total=len(steps))
+            progress.report(
+                result.text,
+                done=steps.index(result.step) + 1,
+                total=len(steps),
+                code=result.code and f"probe.{result.code}",
+                **result.values,
+            )
             if isinstance(progress, ProbeProgress):
                 progress.found(result)
 

@@ -82,11 +82,13 @@ class PluginsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbilityView:
-    """What a plugin's code may do. ``where`` is the ``file:line`` of the first use."""
+    """What a plugin's code may do. ``where`` is the ``file:line`` of the first use. ``parts`` say
+    the same as the text: a stable word, and more about it, for example the name of a module."""
 
     text: str
     where: str
     new: bool = False
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +259,12 @@ def proposal_view(found: PluginProposal) -> ProposalView:
         tools=looked.tools,
         commands=(*(f"/{name}" for name in looked.commands), *looked.spoken),
         abilities=tuple(
-            AbilityView(text=each.text, where=each.where, new=each.text in new)
+            AbilityView(
+                text=each.text,
+                where=each.where,
+                new=each.text in new,
+                parts=((each.code, each.detail),),
+            )
             for each in looked.abilities
         ),
         packages=found.packages,
@@ -270,7 +277,11 @@ def proposal_view(found: PluginProposal) -> ProposalView:
         lost=found.lost,
         loads=check.loaded if check is not None else None,
         tried=tuple(
-            AbilityView(text=each.text, where=each.where)
+            AbilityView(
+                text=each.text,
+                where=each.where,
+                parts=tuple((f"tried_{deed}", what) for deed, what in each.deeds),
+            )
             for each in (check.attempts if check is not None else ())
         ),
         report=check.report if check is not None else "",

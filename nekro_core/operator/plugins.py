@@ -410,7 +410,7 @@ class Plugins(Area):
             arguments: The arguments by name.
             chat_key: The chat in which to call it. It may be left out for a tool that needs none.
         """
-        progress.report(f"calling {name}")
+        progress.report(f"calling {name}", code="tool", name=name)
         with _told("name"):
             trial = await self._services.trials.try_tool(chat_key, name, arguments)
         view = trial_view(trial)
@@ -525,6 +525,6 @@ def _reporting(progress: Progress) -> Callable[[InstallStep], None]:
     def report(step: InstallStep) -> None:
         done = _ORDER.index(step.stage)
         text = step.text.strip() or _STAGES[step.stage]
-        progress.report(text, done=done, total=len(_ORDER))
+        progress.report(text, done=done, total=len(_ORDER), code=step.stage.value)
 
     return report

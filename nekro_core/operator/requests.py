@@ -68,6 +68,46 @@ class Requests(Area):
         subject = f"{request.adapter}:{request.user_id}"
         return Change(result=request, subject=subject, new=request.state)
 
+    @action(role=AccessRole.OPERATOR)
+    async def dismiss(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        request_id: Annotated[str, Field(min_length=1, max_length=64)],
+    ) -> Change[ContactRequest]:
+        """Take a request off the list without an answer, for example if it was answered elsewhere.
+
+        Args:
+            request_id: The id of the request.
+        """
+        request = await self._requests.dismiss(request_id)
+        undo = UndoCall(action="requests.reopen", parameters={"request_id": request_id})
+        subject = f"{request.adapter}:{request.user_id}"
+        return Change(result=request, subject=subject, new=request.state, undo=undo)
+
+    @action(role=AccessRole.OPERATOR)
+    async def reopen(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        request_id: Annotated[str, Field(min_length=1, max_length=64)],
+    ) -> Change[ContactRequest]:
+        """Put a dismissed request on the list again.
+
+        Args:
+            request_id: The id of the request.
+        """
+        request = await self._requests.reopen(request_id)
+        undo = UndoCall(action="requests.dismiss", parameters={"request_id": request_id})
+        subject = f"{request.adapter}:{request.user_id}"
+        return Change(result=request, subject=subject, new=request.state, undo=undo)
+
+    @query(role=AccessRole.VIEWER)
+    async def platforms(self, actor: Actor) -> dict[str, bool]:  # noqa: ARG002
+        """List the platforms by the names of their adapters, and whether each hands over
+        requests."""
+        return self._requests.platforms()
+
     @query(role=AccessRole.VIEWER)
     async def banned(self, actor: Actor) -> list[BannedPerson]:  # noqa: ARG002
         """List the banned people."""

@@ -228,6 +228,25 @@ class Statistics(Area):
         )
 
     @query(role=AccessRole.VIEWER)
+    async def periods(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        since: Time,
+        until: Time,
+        dimension: Dimension = Dimension.ALL,
+    ) -> list[Period]:
+        """Say by which periods a span can be drawn: ``hour``, ``day`` and ``month``, as far as they
+        suit its length and are stored for all of it. The shortest is the first.
+
+        Args:
+            since: Seconds since 1970.
+            until: Seconds since 1970.
+            dimension: Of what; ``all`` for the whole bot.
+        """
+        return [*self._store.statistics.periods(since=since, until=until, dimension=dimension)]
+
+    @query(role=AccessRole.VIEWER)
     async def uncounted(self, actor: Actor) -> int:  # noqa: ARG002
         """Estimate how many messages and turns are not in the statistics yet. After the first
         start of a version with statistics, the older ones are added within minutes."""

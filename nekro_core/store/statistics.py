@@ -30,6 +30,10 @@ _MOST = 1_000
 """Maximum number of rows of a ranking."""
 _LONG_S = 62 * DAY_S
 """A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
+_DRAWN_HOURS_S = 31 * DAY_S
+"""A longer span is not drawn by hours, and one of more than this is drawn by months too."""
+_DRAWN_DAYS_S = 3 * 366 * DAY_S
+"""A longer span is not drawn by days."""
 _CANDIDATES = 80
 _FEW_BATCHES = 4
 """How many times `_CANDIDATES` names are read at first, which is enough almost always."""
@@ -156,6 +160,32 @@ class StatisticsRepository:
         sql, values = self._cover(since, until, dimension, "AND name = ?", (name,), SUMMED)
         rows = await self._database.read(f"SELECT {_SUMS} FROM ({sql}) AS parts", *values)
         return _row(rows[0], start=0, name=name)
+
+    def periods(
+        self, *, since: float, until: float, dimension: Dimension = Dimension.ALL
+    ) -> tuple[Period, ...]:
+        """Say which periods suit a span: few enough to be drawn, at least two of them, and stored
+        for the whole span.
+
+        Args:
+            since: Seconds since 1970.
+            until: Seconds since 1970.
+            dimension: Which rows.
+
+        Returns:
+            Some of `Period.HOUR`, `Period.DAY` and `Period.MONTH`, the shortest first; at least
+            one.
+        """
+        length, age = until - since, self._clock() - since
+        suits = {
+            Period.HOUR: length <= _DRAWN_HOURS_S,
+            Period.DAY: DAY_S < length <= _DRAWN_DAYS_S,
+            Period.MONTH: length > _DRAWN_HOURS_S,
+        }
+        found = tuple(
+            period for period, suit in suits.items() if suit and is_kept(period, dimension, age)
+        )
+        return found or (Period.MONTH,)
 
     async def ranking(
         self,

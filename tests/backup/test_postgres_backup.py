@@ -1,15 +1,17 @@
 """A backup of a PostgreSQL database, with pg_dump and pg_restore."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from nekro_core.app.documents import copy_documents, settle_before_start
-from nekro_core.app.restore import restore_backup
+from nekro_core.app.restore import carry_out_prepared, restore_backup
 from nekro_core.app.settings import Settings
 from nekro_core.backup.errors import BackupRefused, InvalidBackup, RestoreRefused
 from nekro_core.backup.make import BackupSource, make_backup
+from nekro_core.backup.prepared import prepare_restore, prepared_restore
 from nekro_core.backup.progress import BackupWork
 from nekro_core.backup.stage import check_backup
 from nekro_core.chat import Text
@@ -66,6 +68,62 @@ async def test_a_postgresql_bot_is_backed_up_while_it_runs_and_restored(
     assert await texts(url) == ["before"]
     (dump,) = tmp_path.glob("data-database-before-restore-*.dump")
     assert str(dump) in " ".join(report.sentences)
+
+
+async def test_a_restore_that_was_prepared_while_the_bot_ran_is_carried_out_at_the_start(
+    postgres: PostgresServer, data: Path, tmp_path: Path
+) -> None:
+    url = await postgres.database()
+    backup = tmp_path / "b.zip"
+    async with Store.open(url) as store:
+        await say(store, "before")
+        make_backup(BackupSource(data=data, database_url=url), backup, BackupWork())
+        await say(store, "after")
+        prepared = await prepare_restore(backup, data, url)
+        assert prepared.backup == "b.zip"
+    report = await carry_out_prepared(settings_for(url, data))
+    assert report is not None
+    assert await texts(url) == ["before"]
+    assert (data / "conduct.toml").read_bytes() == CONDUCT
+    assert prepared_restore(data) is None
+    assert await carry_out_prepared(settings_for(url, data)) is None
+
+
+async def test_a_prepared_restore_that_fails_after_the_tables_puts_them_back(
+    postgres: PostgresServer, data: Path, tmp_path: Path
+) -> None:
+    url, fresh = await postgres.database(), await postgres.empty_database()
+    backup = tmp_path / "b.zip"
+    async with Store.open(url) as store:
+        await say(store, "before")
+        make_backup(BackupSource(data=data, database_url=url), backup, BackupWork())
+        await say(store, "after")
+        await prepare_restore(backup, data, url)
+
+    def late(calls: list[int] = []) -> float:  # noqa: B006 - counts its calls
+        calls.append(1)
+        if len(calls) > 1:  # the first call names the file of the old tables
+            raise OSError("the disk is full")
+        return time.time()
+
+    with pytest.raises(OSError, match="the disk is full"):
+        await carry_out_prepared(settings_for(url, data), wall=late)
+    assert await texts(url) == ["before", "after"]
+    assert prepared_restore(data) is None, "the next start does not try again"
+    late.__defaults__[0].clear()  # type: ignore[index]
+    with pytest.raises(OSError, match="the disk is full"):
+        await restore_backup(settings_for(fresh, data), backup, tmp_path / "new", wall=late)
+    async with Store.open(fresh) as store:
+        assert await store.messages.newest(GROUP, 1) == []
+
+
+async def test_a_restore_is_not_prepared_without_the_programs(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
+    url = "asyncpg://nekro:secret@127.0.0.1:1/nekro"
+    with pytest.raises(RestoreRefused, match="postgresql-client"):
+        await prepare_restore(tmp_path / "b.zip", data, url)
 
 
 async def test_a_damaged_dump_changes_nothing_on_the_server(

@@ -102,6 +102,22 @@ async def test_requests_appear_by_themselves_and_are_refused_and_approved(
     assert alerts == []
 
 
+async def test_a_request_that_was_answered_elsewhere_is_taken_off_the_list(
+    page: Page, peer: OneBotPeer
+) -> None:
+    await peer.emit(asked(50004, request_type="friend", flag="f10"))
+    friend = page.locator(".nc-request").filter(has_text="50004 asks to be a friend")
+    peer.calls.clear()
+    await page.get_by_role("button", name="Take off the list: 50004").click()
+    await expect(friend).to_have_count(0)
+    await page.get_by_role("button", name="Undo").last.click()
+    await expect(friend).to_have_count(1)
+    assert [call for call in peer.calls if "request" in call.action] == []
+    await expect(page.get_by_text("These platforms hand over requests: ")).to_contain_text(
+        "onebot_v11"
+    )
+
+
 async def test_a_person_is_banned_and_the_ban_ends(page: Page) -> None:
     await page.get_by_role("tab", name="Banned").click()
     await page.get_by_label("Platform", exact=True).fill("a:b")

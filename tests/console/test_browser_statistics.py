@@ -1,8 +1,10 @@
 """An operator reads the statistics: charts, the tables behind them, one model, a CSV file."""
 
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
@@ -18,7 +20,9 @@ STATISTICS = "/ui/console/statistics"
 async def address(
     tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[str]:
-    async with running_console(tmp_path_factory.mktemp("bot"), data=["statistics"]) as running:
+    async with running_console(
+        tmp_path_factory.mktemp("bot"), data=["statistics", "chats"]
+    ) as running:
         yield running
 
 
@@ -47,6 +51,64 @@ async def test_charts_have_tables_and_a_model_named_like_html_is_text(
     await shown.get_by_role("button", name="Show the whole bot").click()
     await expect(shown.get_by_text(f"Only the model {NAUGHTY}")).to_have_count(0)
     assert alerts == []
+    await shown.context.close()
+
+
+async def test_a_span_of_ones_own_is_drawn_by_what_suits_it(browser: Browser, address: str) -> None:
+    shown = await opened(browser, address + STATISTICS, size=WIDE, theme="light")
+    await expect(shown.locator(".nc-chart svg")).to_have_count(5)
+
+    async def offered() -> list[str]:
+        await shown.get_by_label("Drawn by").click()
+        names = await shown.get_by_role("option").all_inner_texts()
+        await shown.keyboard.press("Escape")
+        return names
+
+    async def choose(span: str) -> None:
+        await shown.get_by_label("Span").click()
+        await shown.get_by_role("option", name=span).click()
+
+    assert await offered() == ["Hour", "Day"]
+    await choose("Last 12 months")
+    await expect(shown.get_by_label("Drawn by")).to_have_value("Month")
+    assert await offered() == ["Day", "Month"]
+    await choose("Last 24 hours")
+    await expect(shown.get_by_label("Drawn by")).to_have_value("Hour")
+    assert await offered() == ["Hour"]
+
+    await choose("From one day to another")
+    today = datetime.now().astimezone().date()
+    begin = (today - timedelta(days=3)).isoformat()
+    await shown.get_by_label("From", exact=True).fill(begin)
+    await shown.get_by_label("To", exact=True).fill((today - timedelta(days=2)).isoformat())
+    async with shown.expect_download() as saved:
+        await shown.get_by_role("button", name="CSV: Tokens").click()
+    rows = (await (await saved.value).path()).read_text("utf-8").splitlines()[1:]
+    assert rows
+    days = {begin, (today - timedelta(days=2)).isoformat()}
+    assert {row[:10] for row in rows} <= days
+
+    await shown.get_by_label("From", exact=True).fill(today.isoformat())
+    await expect(shown.get_by_role("alert")).to_contain_text("Choose a first day")
+    await shown.context.close()
+
+
+async def test_figures_grow_by_themselves_and_an_opened_table_stays_open(
+    browser: Browser, address: str
+) -> None:
+    shown = await opened(browser, address + STATISTICS, size=WIDE, theme="light")
+    await expect(shown.locator(".nc-chart svg")).to_have_count(5)
+    await shown.get_by_label("Table: Messages and turns").first.click()
+    table = shown.locator(".nc-chart-card table").first
+    await expect(table).to_be_visible()
+    tile = shown.locator(".nc-tiles .nc-card").filter(has_text="Messages of people")
+    number = tile.locator(".nc-tile-value")
+    before = int((await number.inner_text()).replace(",", ""))
+    await shown.evaluate("document.querySelector('.nc-chart-card table').id = 'the-same'")
+    async with httpx.AsyncClient(trust_env=False, base_url=address) as web:
+        assert (await web.post("/test/say", params={"text": "hello"})).is_success
+    await expect(number).not_to_have_text(f"{before:,}", timeout=30_000)
+    assert await shown.locator("#the-same").count() == 1
     await shown.context.close()
 
 

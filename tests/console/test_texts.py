@@ -2,11 +2,19 @@
 
 import string
 
+from nekro_core.app.app import App
 from nekro_core.chat.catalogue import LANGUAGES
 from nekro_core.console.chat_messages import NEED_DETAIL
 from nekro_core.console.pages import PAGES
 from nekro_core.console.texts import console_texts
+from nekro_core.llm.probe.texts import ADVICE, TEXTS
+from nekro_core.plugins.installation.attempts import DEEDS
+from nekro_core.plugins.installation.bot_follower import InstallStage
+from nekro_core.plugins.installation.inspection import ABILITIES
 from nekro_core.store import DecisionReason
+
+PHASES = ("database", "files", "check", "restore")
+"""The phases of `BackupProgress`."""
 
 
 def placeholders(text: str) -> set[str]:
@@ -34,8 +42,27 @@ def test_every_reason_of_a_decision_has_a_sentence_in_each_language() -> None:
     assert {each.value for each in DecisionReason} >= NEED_DETAIL
 
 
+def test_what_lower_rooms_say_by_code_has_the_same_english_text() -> None:
+    english = console_texts().keys("en")
+    told = {f"probe.{code}": text for code, text in TEXTS.items()}
+    told |= {f"probe.advice_{code}": text for code, text in ADVICE.items()}
+    told |= {f"abilities.{code}": text for code, text in ABILITIES.items()}
+    assert told == {key: english[key] for key in told}
+    codes = {f"jobs.step_{stage.value}" for stage in InstallStage}
+    codes |= {f"abilities.tried_{deed}" for deed in (*DEEDS.values(), "starts", "changes")}
+    codes |= {f"jobs.step_backup_{phase}" for phase in PHASES}
+    assert codes <= english.keys()
+
+
 def test_every_page_has_a_name_in_the_navigation() -> None:
     english = console_texts().keys("en")
     for page in PAGES:
         assert f"frame.page_{page.name or 'home'}" in english
         assert not page.group or f"frame.group_{page.group}" in english
+
+
+def test_every_long_action_has_a_name_in_the_list_of_jobs(app: App) -> None:
+    english = console_texts().keys("en")
+    for name, each in app.operations.operations().items():
+        if each.declaration.acts and each.declaration.long:
+            assert f"jobs.action_{name.replace('.', '_')}" in english

@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -17,6 +18,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.llm.embedded import EmbeddedPhase, WeightsError
 from nekro_core.llm.model import ModelUnreachable
 from nekro_core.llm.probe import ProbeResult
+from nekro_core.llm.probe.texts import TEXTS
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.models import Models
@@ -157,7 +159,10 @@ async def test_a_test_reports_each_step_and_its_progress(models: Models) -> None
         def found(self, result: ProbeResult) -> None:
             verdicts.append(result.verdict.value)
 
-        def report(self, text: str, *, done: float = 0.0, total: float = 0.0) -> None:
+        def report(
+            self, text: str, *, done: float = 0.0, total: float = 0.0, code: str = "", **values: Any
+        ) -> None:
+            assert code == "" or TEXTS[code.removeprefix("probe.")].format(**values) == text
             told.append(f"{done:g}/{total:g} {text}")
 
     async with ScriptedModelServer(reply) as server:

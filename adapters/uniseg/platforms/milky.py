@@ -13,7 +13,11 @@ from nonebot.adapters.milky.event import (
     Event,
     FriendFileUploadEvent,
     FriendNudgeEvent,
+    FriendRequestEvent,
     GroupFileUploadEvent,
+    GroupInvitationEvent,
+    GroupInvitedJoinRequestEvent,
+    GroupJoinRequestEvent,
     GroupMemberDecreaseEvent,
     GroupMemberIncreaseEvent,
     GroupNudgeEvent,
@@ -24,7 +28,14 @@ from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
+from nekro_core.api.adapter import (
+    Capabilities,
+    ContactRequest,
+    ContactRequestKind,
+    Host,
+    PictureLimits,
+    VoiceLimits,
+)
 from nekro_core.api.chat import (
     File,
     Forward,
@@ -42,10 +53,11 @@ from nekro_core.api.chat import (
 )
 from nekro_core.api.secrets import ComparedSecret
 
-from ..account_adapter import ManagedUnisegAdapter
 from ..adapter import UnisegAdapter
+from ..contact_requests import PlatformRequest
 from ..piece_reader import PieceReader
 from ..platform import Platform
+from ..requesting_adapter import RequestingUnisegAdapter
 from ..values import sent_message_id
 from .accounts import MILKY
 
@@ -127,6 +139,59 @@ class Milky(Platform):
                 return Notice("poke", str(data.user_id), str(event.self_id))
         return None
 
+    def request(self, event: BaseEvent, bot: BaseBot) -> PlatformRequest | None:
+        """Return the request. Its handle contains what the call of the answer needs."""
+        group, text = "", ""
+        match event:
+            case FriendRequestEvent(data=data):
+                kind, handle, text = ContactRequestKind.FRIEND, data.initiator_uid, data.comment
+            case GroupJoinRequestEvent(data=data):
+                kind, text = ContactRequestKind.GROUP_JOIN, data.comment
+                filtered = "filtered" if data.is_filtered else ""
+                handle = f"join_request:{data.notification_seq}:{filtered}"
+                group = str(data.group_id)
+            case GroupInvitedJoinRequestEvent(data=data):
+                kind = ContactRequestKind.GROUP_JOIN
+                handle = f"invited_join_request:{data.notification_seq}:"
+                group, text = str(data.group_id), f"→ {data.target_user_id}"
+            case GroupInvitationEvent(data=data):
+                kind, handle = ContactRequestKind.GROUP_INVITE, str(data.invitation_seq)
+                group = str(data.group_id)
+            case _:
+                return None
+        return PlatformRequest(
+            kind=kind,
+            user_id=str(data.initiator_id),
+            handle=handle,
+            group_id=group,
+            text=text,
+            time=float(event.time),
+        )
+
+    async def answer_request(
+        self, request: ContactRequest, bot: BaseBot, *, approve: bool, reason: str
+    ) -> None:
+        """Answer with the call of the request's kind. An invitation is refused without a
+        reason."""
+        assert isinstance(bot, Bot)
+        said: dict[str, Any] = {} if approve else {"reason": reason or None}
+        if request.kind is ContactRequestKind.FRIEND:
+            friend = bot.accept_friend_request if approve else bot.reject_friend_request
+            await friend(initiator_uid=request.handle, **said)
+        elif request.kind is ContactRequestKind.GROUP_INVITE:
+            invitation = bot.accept_group_invitation if approve else bot.reject_group_invitation
+            await invitation(group_id=int(request.group_id), invitation_seq=int(request.handle))
+        else:
+            kind, number, filtered = request.handle.split(":")
+            joining: Any = bot.accept_group_request if approve else bot.reject_group_request
+            await joining(
+                notification_seq=int(number),
+                notification_type=kind,
+                group_id=int(request.group_id),
+                is_filtered=bool(filtered),
+                **said,
+            )
+
     def recalled(self, event: BaseEvent) -> str:
         """Return the id of the recalled message."""
         return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
@@ -172,7 +237,7 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
             "MILKY_WEBHOOK has no access_token, so anybody who reaches the port could send events "
             "as any person: set one, and the same in the Milky implementation"
         )
-    adapter = ManagedUnisegAdapter(host, driver, Milky(), MILKY)
+    adapter = RequestingUnisegAdapter(host, driver, Milky(), MILKY)
     hook = adapter.stock.milky_config.milky_webhook
     if hook:
         hook.access_token = ComparedSecret(hook.access_token)

@@ -16,6 +16,7 @@ from nonebot.adapters.qq import Bot
 from nonebot.adapters.qq.config import Config
 from nonebot.adapters.qq.event import (
     C2CMessageCreateEvent,
+    GroupJoinRequestEvent,
     GroupMessageCreateEvent,
     GuildMessageEvent,
     MessageDeleteEvent,
@@ -26,7 +27,14 @@ from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 from pydantic import Field, SecretStr
 
-from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
+from nekro_core.api.adapter import (
+    Capabilities,
+    ContactRequest,
+    ContactRequestKind,
+    Host,
+    PictureLimits,
+    VoiceLimits,
+)
 from nekro_core.api.chat import (
     Author,
     ChatKey,
@@ -43,10 +51,11 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from ..account_adapter import ManagedUnisegAdapter
 from ..account_kind import AccountKind, UnisegAccount, ask, refused
 from ..adapter import UnisegAdapter
+from ..contact_requests import PlatformRequest
 from ..platform import Platform
+from ..requesting_adapter import RequestingUnisegAdapter
 from ..values import Address
 from .qq_webhook import VerifyingAdapter
 
@@ -181,6 +190,39 @@ class QQ(Platform):
         mentions = getattr(event, "mentions", None) or ()
         return event.is_tome() or any(getattr(each, "is_you", False) for each in mentions)
 
+    def request(self, event: BaseEvent, bot: BaseBot) -> PlatformRequest | None:
+        """Return the request of a person to join a group. QQ sends it to bots with the intent
+        ``group_members`` that are administrators of the group. A request that the group's own rule
+        has approved needs no answer."""
+        if not isinstance(event, GroupJoinRequestEvent) or event.auto_approved is not None:
+            return None
+        verified = event.verify_info
+        words = [verified.verify_message or ""] if verified else []
+        answers = (verified.review_qa_list or []) if verified else []
+        words += [f"{each.question} {each.answer}" for each in answers]
+        return PlatformRequest(
+            kind=ContactRequestKind.GROUP_JOIN,
+            user_id=event.member_openid,
+            user_name=event.username,
+            handle=event.join_request_id,
+            group_id=event.group_openid,
+            text="\n".join(filter(None, words)),
+            time=event.apply_at.timestamp(),
+        )
+
+    async def answer_request(
+        self, request: ContactRequest, bot: BaseBot, *, approve: bool, reason: str
+    ) -> None:
+        """See `Platform.answer_request`."""
+        assert isinstance(bot, Bot)
+        await bot.approval_join_request(
+            group_id=request.group_id,
+            member_openid=request.user_id,
+            op="approve" if approve else "decline",
+            join_request_id=request.handle,
+            reject_reason=None if approve else reason or None,
+        )
+
     def recalled(self, event: BaseEvent) -> str:
         """Return the id of the deleted message."""
         return event.message.id if isinstance(event, MessageDeleteEvent) else ""
@@ -209,6 +251,13 @@ class QQAccount(UnisegAccount):
         description="Whether the bot receives messages of groups and private chats. Off for a bot "
         "that is in guilds alone.",
     )
+    join_requests: bool = Field(
+        default=False,
+        title="Requests to join groups",
+        description="Whether the bot receives the requests of people to join groups in which it is "
+        "an administrator. If QQ has not granted it the events of group members, it cannot "
+        "connect.",
+    )
 
     @property
     def key(self) -> str:
@@ -217,7 +266,8 @@ class QQAccount(UnisegAccount):
 
     def entry(self) -> dict[str, Any]:
         """See `UnisegAccount.entry`. The bot uses a WebSocket, which needs no public address."""
-        secret, intent = self.secret.get_secret_value(), {"c2c_group_at_messages": self.groups}
+        secret = self.secret.get_secret_value()
+        intent = {"c2c_group_at_messages": self.groups, "group_members": self.join_requests}
         return {"id": self.id, "secret": secret, "intent": intent, "use_websocket": True}
 
 
@@ -248,4 +298,4 @@ def create(host: Host, driver: Driver) -> UnisegAdapter:
             "QQ_VERIFY_WEBHOOK is off, so anybody who reaches the port could send events as any "
             "person: leave it on"
         )
-    return ManagedUnisegAdapter(host, driver, QQ(), ACCOUNTS)
+    return RequestingUnisegAdapter(host, driver, QQ(), ACCOUNTS)

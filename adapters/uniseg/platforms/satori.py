@@ -11,8 +11,11 @@ from nonebot.adapters import Event as BaseEvent
 from nonebot.adapters.satori import Bot
 from nonebot.adapters.satori.event import (
     Event,
+    FriendRequestEvent,
     GuildMemberAddedEvent,
     GuildMemberRemovedEvent,
+    GuildMemberRequestEvent,
+    GuildRequestEvent,
     MessageCreatedEvent,
     MessageDeletedEvent,
     MessageUpdatedEvent,
@@ -20,7 +23,7 @@ from nonebot.adapters.satori.event import (
 from nonebot.drivers import Driver, Request
 from nonebot_plugin_alconna import uniseg
 
-from nekro_core.api.adapter import Capabilities, Host
+from nekro_core.api.adapter import Capabilities, ContactRequest, ContactRequestKind, Host
 from nekro_core.api.chat import (
     File,
     Forward,
@@ -35,6 +38,7 @@ from nekro_core.api.chat import (
     Voice,
 )
 
+from ..contact_requests import PlatformRequest
 from ..platform import Platform
 from ..values import native_user_id, qualified_user_id
 from .accounts import SATORI
@@ -110,6 +114,40 @@ class Satori(Platform):
                 return None
         actor = event.operator.id if event.operator else event.user.id
         return Notice(kind, actor, event.user.id)
+
+    def request(self, event: BaseEvent, bot: BaseBot) -> PlatformRequest | None:
+        """Return the request. The id of the event's message names it."""
+        match event:
+            case FriendRequestEvent():
+                kind = ContactRequestKind.FRIEND
+            case GuildMemberRequestEvent():
+                kind = ContactRequestKind.GROUP_JOIN
+            case GuildRequestEvent():
+                kind = ContactRequestKind.GROUP_INVITE
+            case _:
+                return None
+        person = event.user or event.operator
+        return PlatformRequest(
+            kind=kind,
+            user_id=person.id if person else "",
+            user_name=(person.nick or person.name or "") if person else "",
+            handle=event.message.id if event.message else "",
+            group_id=event.guild.id if event.guild else "",
+            text=event.message.content or "" if event.message else "",
+            time=event.timestamp.timestamp(),
+        )
+
+    async def answer_request(
+        self, request: ContactRequest, bot: BaseBot, *, approve: bool, reason: str
+    ) -> None:
+        """Answer with the call of the request's kind."""
+        assert isinstance(bot, Bot)
+        calls = {
+            ContactRequestKind.FRIEND: bot.friend_approve,
+            ContactRequestKind.GROUP_JOIN: bot.guild_member_approve,
+            ContactRequestKind.GROUP_INVITE: bot.guild_approve,
+        }
+        await calls[request.kind](request_id=request.handle, approve=approve, comment=reason)
 
     def recalled(self, event: BaseEvent) -> str:
         """Return the id of the deleted message."""

@@ -9,9 +9,9 @@ from nonebot.adapters.satori.models import MessageObject
 from nekro_core.api.adapter import PlatformMessage, UncertainDelivery, match_delivery
 from nekro_core.api.chat import ChatKey, DeliveryState, Receipt
 
-from ..account_adapter import ManagedUnisegAdapter
 from ..outcome import outcome_of
 from ..piece_reader import outline
+from ..requesting_adapter import RequestingUnisegAdapter
 from ..values import account_message_id
 
 FEATURE = "message.list"
@@ -22,8 +22,8 @@ read, because servers differ in how older pages are requested, and a history wit
 nothing."""
 
 
-class SatoriAdapter(ManagedUnisegAdapter):
-    """`ManagedUnisegAdapter` with `SupportsConfirmation`."""
+class SatoriAdapter(RequestingUnisegAdapter):
+    """`RequestingUnisegAdapter` with `SupportsConfirmation`."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         """Search the channel's history for the message, if the server offers the history. The

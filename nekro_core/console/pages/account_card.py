@@ -1,10 +1,13 @@
 """Draws one account of a platform with its state and buttons."""
 
+from collections.abc import Callable
+from typing import Any
+
 from nicegui import ui
 
 from nekro_core.console.pages.account_dialogs import AccountDialogs
 from nekro_core.console.view import View
-from nekro_core.console.widgets import confirm, local_time
+from nekro_core.console.widgets import confirm, local_time, role_button
 from nekro_core.delivery.platforms.contract import AccountState, AccountStatus, TrafficCount
 from nekro_core.delivery.platforms.switch import PlatformStatus
 from nekro_core.operator.roles import AccessRole
@@ -104,17 +107,19 @@ class AccountCard:
     def _draw_buttons(self, *, locked: bool) -> None:
         platform, key, dialogs = self._platform, self._key, self._dialogs
         if not locked:
-            self._button("edit", lambda: dialogs.change(platform, key))
-        self._button("connect", lambda: dialogs.connect(platform, key))
-        self._button("test", lambda: dialogs.test(platform, key))
+            self._button("edit", lambda: dialogs.change(platform, key), AccessRole.OWNER)
+        self._button("connect", lambda: dialogs.connect(platform, key), AccessRole.OWNER)
+        self._button("test", lambda: dialogs.test(platform, key), AccessRole.OWNER)
         self._pause = self._button("pause", self._do_pause)
         self._resume = self._button("resume", self._do_resume)
         if not locked:
             self._button("remove", self._do_remove)
 
-    def _button(self, name: str, do: object) -> ui.button:
+    def _button(
+        self, name: str, do: Callable[[], Any], role: AccessRole = AccessRole.OPERATOR
+    ) -> ui.button:
         say = self._view.say
-        button = ui.button(say(f"platforms.{name}"), on_click=do)  # type: ignore[arg-type]
+        button = role_button(self._view, role, say(f"platforms.{name}"), do)
         button.props("flat dense no-caps")
         button.props["aria-label"] = f"{say(f'platforms.{name}')}: {self._key}"
         return button

@@ -11,11 +11,12 @@ from nicegui import ui
 from nekro_core.console.form_view import FormView
 from nekro_core.console.pages.connect_dialog import ConnectDialog, account_dialog, dialog_buttons
 from nekro_core.console.view import View
-from nekro_core.console.widgets import badge
+from nekro_core.console.widgets import badge, role_button
 from nekro_core.delivery.platforms.contract import ConnectionTest
 from nekro_core.delivery.platforms.errors import ConnectionProblem
 from nekro_core.delivery.platforms.switch import PlatformStatus
 from nekro_core.operator.platforms import AccountSettings
+from nekro_core.operator.roles import AccessRole
 from nekro_core.plugins.forms.from_schema import fields_of_schema
 from nekro_core.system.errors import NekroError
 
@@ -161,7 +162,8 @@ class AccountDialogs:
             if verdict is not None and not place.is_deleted:
                 self._show_verdict(place, verdict)
 
-        button = ui.button(self._view.say("platforms.test"), on_click=test)
+        view = self._view
+        button = role_button(view, AccessRole.OWNER, view.say("platforms.test"), test)
         button.props("outline no-caps")
 
     async def _tested(

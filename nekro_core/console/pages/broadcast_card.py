@@ -6,7 +6,7 @@ from nicegui import ui
 
 from nekro_core.chat import DeliveryState
 from nekro_core.console.view import View
-from nekro_core.console.widgets import badge, local_time
+from nekro_core.console.widgets import badge, local_time, role_button
 from nekro_core.delivery.outbound.announcements import (
     AnnouncedChat,
     AnnouncementState,
@@ -60,8 +60,9 @@ class BroadcastCard:
             with ui.element("div").classes("nc-row"):
                 about = view.say("broadcast.speed", rate=f"{summary.per_minute:g}")
                 ui.label(about).classes("nc-soft nc-small nc-grow")
-                self._cancel = ui.button(view.say("broadcast.cancel"), on_click=self._do_cancel)
-                self._resume = ui.button(view.say("broadcast.resume"), on_click=self._do_resume)
+                role, say = AccessRole.OPERATOR, view.say
+                self._cancel = role_button(view, role, say("broadcast.cancel"), self._do_cancel)
+                self._resume = role_button(view, role, say("broadcast.resume"), self._do_resume)
                 for button in (self._cancel, self._resume):
                     button.props("flat dense no-caps")
             self._chats = ui.expansion(view.say("broadcast.chats"), on_value_change=self._opened)

@@ -1,7 +1,7 @@
 """Draws what to enter in the platform's program (such as NapCat) so that it connects an account,
 and waits until the account is seen."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 from nicegui import ui
@@ -16,6 +16,7 @@ from nekro_core.delivery.platforms.contract import (
     HintField,
 )
 from nekro_core.delivery.platforms.switch import PlatformStatus
+from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
 
 _WAIT_S = 10.0
@@ -48,36 +49,45 @@ class ConnectDialog:
         title = view.say("platforms.connect_title", account=account, title=platform.title)
         with account_dialog(self._place, title) as dialog:
             seen = ui.element("div").classes("nc-row nc-account-seen").props('role="status"')
-            address = ui.input(view.say("platforms.address"), value=str(origin))
-            address.props("outlined dense").classes("nc-wide")
-            ui.label(view.say("platforms.address_hint")).classes("nc-soft nc-small")
-
-            async def show_lines() -> None:
-                try:
-                    hint = await self._area.connection_hint.invoke(
-                        view.actor,
-                        {
-                            "platform": platform.name,
-                            "account": account,
-                            "address": (address.value or "").strip().rstrip("/"),
-                        },
-                    )
-                except NekroError as error:
-                    view.show_error(error)
-                    return
-                lines.clear()
-                with lines:
-                    self._draw_hint(hint)
-
-            again = ui.button(view.say("platforms.show_lines"), on_click=show_lines)
-            again.props("flat dense no-caps")
-            address.on("keydown.enter", show_lines)
-            lines = ui.element("div").classes("nc-list")
+            show_lines = self._draw_lines(str(origin)) if view.may(AccessRole.OWNER) else None
+            if show_lines is None:
+                ui.label(view.say("platforms.lines_for_owners")).classes("nc-soft")
             with dialog_buttons(view, dialog):
                 pass
-        with self._place:
-            await show_lines()
+        if show_lines is not None:
+            with self._place:
+                await show_lines()
         await self._wait(dialog, seen)
+
+    def _draw_lines(self, origin: str) -> Callable[[], Awaitable[None]]:
+        """Draw the place of the lines. Returns a function that shows them."""
+        view, platform, account = self._view, self._platform, self._account
+        address = ui.input(view.say("platforms.address"), value=origin)
+        address.props("outlined dense").classes("nc-wide")
+        ui.label(view.say("platforms.address_hint")).classes("nc-soft nc-small")
+
+        async def show_lines() -> None:
+            try:
+                hint = await self._area.connection_hint.invoke(
+                    view.actor,
+                    {
+                        "platform": platform.name,
+                        "account": account,
+                        "address": (address.value or "").strip().rstrip("/"),
+                    },
+                )
+            except NekroError as error:
+                view.show_error(error)
+                return
+            lines.clear()
+            with lines:
+                self._draw_hint(hint)
+
+        again = ui.button(view.say("platforms.show_lines"), on_click=show_lines)
+        again.props("flat dense no-caps")
+        address.on("keydown.enter", show_lines)
+        lines = ui.element("div").classes("nc-list")
+        return show_lines
 
     async def _wait(self, dialog: ui.dialog, seen: ui.element) -> None:
         """Show the account's state until it is online or the dialog is closed."""

@@ -15,6 +15,7 @@ _KINDS = {
     ContactRequestState.OPEN: "warn",
     ContactRequestState.APPROVED: "good",
     ContactRequestState.REFUSED: "",
+    ContactRequestState.DISMISSED: "",
 }
 
 
@@ -27,6 +28,7 @@ async def requests_page(view: View) -> None:
         with ui.tab_panel("asked"):
             requests = _Requests(view)
             await requests.rows.refresh()
+            await requests.draw_platforms()
         with ui.tab_panel("banned"):
             bans = BanListView(view)
             await bans.draw()
@@ -52,6 +54,14 @@ class _Requests:
         self.banned = self._nothing
         self.rows = PagedList(view, self._read, self._draw, page=_PAGE, nothing="requests.nothing")
         self._which.on_value_change(self.rows.refresh)
+
+    async def draw_platforms(self) -> None:
+        """Say which platforms hand over requests, and which have none."""
+        platforms = await self._area.platforms(self._view.actor)
+        for having, key in ((True, "requests.platforms_with"), (False, "requests.platforms_none")):
+            names = ", ".join(name for name, has in platforms.items() if has is having)
+            if names:
+                ui.label(self._view.say(key, platforms=names)).classes("nc-soft nc-small")
 
     async def look(self) -> None:
         """Read the first page, and draw it again if it has changed."""
@@ -105,6 +115,17 @@ class _Requests:
             refuse = ui.button(view.say("requests.refuse"), on_click=lambda: self._refuse(row))
             refuse.props("flat dense no-caps")
             refuse.props["aria-label"] = f"{view.say('requests.refuse')}: {row.user_id}"
+            dismiss = ui.button(
+                view.say("requests.dismiss"),
+                on_click=lambda: view.perform(
+                    self._area.dismiss(view.actor, request_id=row.request_id),
+                    view.say("requests.dismissed"),
+                    refresh=self.rows.refresh,
+                ),
+            ).props("flat dense no-caps")
+            dismiss.props["aria-label"] = f"{view.say('requests.dismiss')}: {row.user_id}"
+            with dismiss:
+                ui.tooltip(view.say("requests.dismiss_hint"))
         ban = ui.button(
             view.say("requests.ban"),
             on_click=lambda: view.perform(

@@ -2,20 +2,19 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 from loguru import logger
-from pydantic import BaseModel
 
 from nekro_core.delivery.account_settings import (
     AccountSettingsStore,
     StoredAccounts,
     UnreadableAccounts,
 )
+from nekro_core.delivery.platforms.connector import AccountConnector, Settings
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -33,90 +32,11 @@ from nekro_core.delivery.platforms.errors import (
     UnknownAccount,
 )
 from nekro_core.delivery.platforms.forms import merged, read_form, with_secrets, without_secrets
+from nekro_core.delivery.platforms.managed_account import ManagedAccount
 from nekro_core.delivery.platforms.monitor import AccountMonitor
-
-Settings = TypeVar("Settings", bound=BaseModel)
 
 TEST_S = 15.0
 """Time limit for a connection test, in seconds."""
-STOP_S = 5.0
-"""Time limit for an account to disconnect, in seconds."""
-
-
-class AccountConnector(Protocol[Settings]):
-    """What an adapter does for its `AccountManager`."""
-
-    def key_of(self, settings: Settings) -> str:
-        """Return the account's key: the part of its settings that no other account may have.
-
-        Args:
-            settings: The settings.
-
-        Returns:
-            The key, for example the mail address.
-        """
-
-    def complete(self, settings: Settings) -> Settings:
-        """Fill in what the operator may leave to the bot, for example a new access token.
-
-        Args:
-            settings: The settings as they were entered.
-
-        Returns:
-            The settings that are stored.
-        """
-
-    async def run(self, settings: Settings, monitor: AccountMonitor) -> None:
-        """Keep the account connected until cancelled. Report the state to ``monitor``. When this
-        call ends, no task of the account may be left.
-
-        Args:
-            settings: The settings.
-            monitor: The account's state.
-        """
-
-    async def test(self, settings: Settings) -> str:
-        """Try to connect, and change nothing.
-
-        Args:
-            settings: The settings.
-
-        Returns:
-            What was found, as a sentence for people.
-
-        Raises:
-            ConnectionTestFailed: What is wrong.
-        """
-
-    def hint(self, settings: Settings, address: str, /) -> ConnectionHint:
-        """Say what to do on the other side.
-
-        Args:
-            settings: The settings.
-            address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
-
-        Returns:
-            The values and lines to enter there.
-        """
-
-
-@dataclass(eq=False)
-class _ManagedAccount(Generic[Settings]):
-    """``settings`` is None if the stored ones cannot be used any more."""
-
-    monitor: AccountMonitor
-    settings: Settings | None
-    locked: str = ""
-    stored: Mapping[str, Any] = field(default_factory=dict)
-    restart_needed: bool = False
-    scope: anyio.CancelScope | None = None
-    ended: anyio.Event = field(default_factory=anyio.Event)
-
-    def begin(self) -> anyio.CancelScope:
-        """Return the scope in which the account is to run. It can be cancelled before the account's
-        task begins."""
-        self.scope, self.ended = anyio.CancelScope(), anyio.Event()
-        return self.scope
 
 
 class AccountManager(Generic[Settings]):
@@ -152,7 +72,7 @@ class AccountManager(Generic[Settings]):
         self._store = store
         self._adapter = adapter
         self._clock = clock
-        self._entries: dict[str, _ManagedAccount[Settings]] = {}
+        self._entries: dict[str, ManagedAccount[Settings]] = {}
         self._paused: set[str] = set()
         self._unreadable = ""
         self._tasks: TaskGroup | None = None
@@ -170,7 +90,7 @@ class AccountManager(Generic[Settings]):
         self._tasks = tasks
         for entry in self._entries.values():
             if self._may_run(entry):
-                tasks.start_soon(self._run, entry, entry.begin())
+                tasks.start_soon(entry.run, self._connector, entry.begin())
 
     # -- the adapter's side ------------------------------------------------------------------
 
@@ -191,7 +111,7 @@ class AccountManager(Generic[Settings]):
             return
         entry = self._enter(key, settings, locked=source)
         if self._may_run(entry):
-            await self._tasks.start(self._run, entry, entry.begin())
+            await self._tasks.start(entry.run, self._connector, entry.begin())
 
     def known(self, key: str) -> Settings | None:
         """Return the settings of an account.
@@ -244,7 +164,7 @@ class AccountManager(Generic[Settings]):
         Returns:
             The accounts.
         """
-        return tuple(map(_status, self._entries.values()))
+        return tuple(each.status() for each in self._entries.values())
 
     def settings_of(self, key: str) -> ShownSettings:
         """See `PlatformAccounts.settings_of`.
@@ -293,7 +213,7 @@ class AccountManager(Generic[Settings]):
                     self._paused.add(key)
                 raise
             self._start(entry)
-            return _status(entry)
+            return entry.status()
 
     async def change(self, key: str, values: Mapping[str, Any]) -> AccountStatus:
         """See `PlatformAccounts.change`.
@@ -331,9 +251,9 @@ class AccountManager(Generic[Settings]):
             except BaseException:
                 self._entries, self._paused = before
                 raise
-            await self._stop(old)
+            await old.stop()
             self._start(entry)
-            return _status(entry)
+            return entry.status()
 
     async def pause(self, key: str) -> AccountStatus:
         """See `PlatformAccounts.pause`.
@@ -354,17 +274,17 @@ class AccountManager(Generic[Settings]):
             if entry.locked and not self.live:
                 raise AccountLocked(f"{key} is in {entry.locked}: it cannot be paused alone")
             if key in self._paused:
-                return _status(entry)
+                return entry.status()
             self._paused.add(key)
             try:
                 await self._save()
             except BaseException:
                 self._paused.discard(key)
                 raise
-            await self._stop(entry)
+            await entry.stop()
             entry.monitor.paused()
             entry.restart_needed = not self.live
-            return _status(entry)
+            return entry.status()
 
     async def resume(self, key: str) -> AccountStatus:
         """See `PlatformAccounts.resume`.
@@ -382,7 +302,7 @@ class AccountManager(Generic[Settings]):
         async with self._changing:
             entry = self._entry(key)
             if key not in self._paused:
-                return _status(entry)
+                return entry.status()
             self._paused.discard(key)
             try:
                 await self._save()
@@ -391,7 +311,7 @@ class AccountManager(Generic[Settings]):
                 raise
             entry.monitor.started()
             self._start(entry)
-            return _status(entry)
+            return entry.status()
 
     async def remove(self, key: str) -> None:
         """See `PlatformAccounts.remove`.
@@ -414,7 +334,7 @@ class AccountManager(Generic[Settings]):
             except BaseException:
                 self._entries, self._paused = before
                 raise
-            await self._stop(entry)
+            await entry.stop()
 
     async def test(self, values: Mapping[str, Any], *, key: str = "") -> ConnectionTest:
         """See `PlatformAccounts.test`.
@@ -480,7 +400,7 @@ class AccountManager(Generic[Settings]):
         entry = self._entry(key)
         with anyio.move_on_after(limit_s):
             await entry.monitor.until_online()
-        return _status(entry)
+        return entry.status()
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -514,8 +434,9 @@ class AccountManager(Generic[Settings]):
         *,
         locked: str = "",
         stored: Mapping[str, Any] | None = None,
-    ) -> _ManagedAccount[Settings]:
-        entry = _ManagedAccount(
+    ) -> ManagedAccount[Settings]:
+        entry = ManagedAccount(
+            adapter=self._adapter,
             monitor=AccountMonitor(key, clock=self._clock),
             settings=settings,
             locked=locked,
@@ -526,14 +447,14 @@ class AccountManager(Generic[Settings]):
         self._entries[key] = entry
         return entry
 
-    def _entry(self, key: str) -> _ManagedAccount[Settings]:
+    def _entry(self, key: str) -> ManagedAccount[Settings]:
         entry = self._entries.get(key)
         if entry is None:
             known = ", ".join(self._entries) or "none"
             raise UnknownAccount(f"{self._adapter} has no account {key!r}; there are: {known}")
         return entry
 
-    def _own(self, key: str) -> _ManagedAccount[Settings]:
+    def _own(self, key: str) -> ManagedAccount[Settings]:
         entry = self._entry(key)
         if entry.locked:
             raise AccountLocked(
@@ -541,45 +462,14 @@ class AccountManager(Generic[Settings]):
             )
         return entry
 
-    def _may_run(self, entry: _ManagedAccount[Settings]) -> bool:
+    def _may_run(self, entry: ManagedAccount[Settings]) -> bool:
         return entry.settings is not None and entry.monitor.key not in self._paused
 
-    def _start(self, entry: _ManagedAccount[Settings]) -> None:
+    def _start(self, entry: ManagedAccount[Settings]) -> None:
         if not self.live:
             entry.restart_needed = True
         elif self._tasks is not None and self._may_run(entry):
-            self._tasks.start_soon(self._run, entry, entry.begin())
-
-    async def _run(
-        self,
-        entry: _ManagedAccount[Settings],
-        scope: anyio.CancelScope,
-        *,
-        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        assert entry.settings is not None
-        try:
-            with scope:
-                task_status.started()
-                # There must be no ``await`` between these lines: `found` relies on it.
-                await self._connector.run(entry.settings, entry.monitor)
-        except Exception as error:  # noqa: BLE001 - the other accounts go on
-            logger.exception("{}: account {} ended", self._adapter, entry.monitor.key)
-            entry.monitor.failed(f"an unexpected error ended it: {error!r}")
-        finally:
-            entry.monitor.stopped()
-            if entry.scope is scope:
-                entry.scope = None
-            entry.ended.set()
-
-    async def _stop(self, entry: _ManagedAccount[Settings]) -> None:
-        if entry.scope is None:
-            return
-        entry.scope.cancel()
-        with anyio.move_on_after(STOP_S, shield=True) as waiting:
-            await entry.ended.wait()
-        if waiting.cancelled_caught:
-            logger.error("{}: account {} does not end", self._adapter, entry.monitor.key)
+            self._tasks.start_soon(entry.run, self._connector, entry.begin())
 
     async def _save(self) -> None:
         if self._unreadable:
@@ -587,7 +477,3 @@ class AccountManager(Generic[Settings]):
         own = {key: each.stored for key, each in self._entries.items() if not each.locked}
         stored = StoredAccounts(accounts=own, paused=frozenset(self._paused))
         await anyio.to_thread.run_sync(self._store.save, self._adapter, stored)
-
-
-def _status(entry: _ManagedAccount[Any]) -> AccountStatus:
-    return entry.monitor.status(locked=entry.locked, restart_needed=entry.restart_needed)

@@ -128,6 +128,51 @@ class ContactRequests:
             raise CannotDo(problem)
         return changed
 
+    async def dismiss(self, request_id: str) -> ContactRequest:
+        """Take a request off the list without an answer, for example if it was answered elsewhere.
+
+        Args:
+            request_id: Our id of the request.
+
+        Returns:
+            The request with its new state.
+
+        Raises:
+            CannotDo: There is no such request, or it is not open.
+            OSError: The file cannot be written.
+        """
+        return await self._move(
+            request_id, ContactRequestState.OPEN, ContactRequestState.DISMISSED, self._clock()
+        )
+
+    async def reopen(self, request_id: str) -> ContactRequest:
+        """Undo `dismiss`.
+
+        Args:
+            request_id: Our id of the request.
+
+        Returns:
+            The open request.
+
+        Raises:
+            CannotDo: There is no such request, or it is not dismissed.
+            OSError: The file cannot be written.
+        """
+        return await self._move(
+            request_id, ContactRequestState.DISMISSED, ContactRequestState.OPEN, None
+        )
+
+    def platforms(self) -> dict[str, bool]:
+        """List the adapters, and whether each hands over requests.
+
+        Returns:
+            Whether the adapter hands over requests, by its name, in alphabetical order.
+        """
+        return {
+            name: isinstance(adapter, SupportsRequests)
+            for name, adapter in sorted(self._adapters.items())
+        }
+
     async def forget(self, people: Iterable[tuple[str, str]]) -> int:
         """Delete the requests of people.
 
@@ -151,6 +196,23 @@ class ContactRequests:
             if count:
                 await self._replace(kept)
         return count
+
+    async def _move(
+        self,
+        request_id: str,
+        old: ContactRequestState,
+        new: ContactRequestState,
+        at: float | None,
+    ) -> ContactRequest:
+        async with self._writing:
+            request = self._known.get(request_id)
+            if request is None:
+                raise CannotDo(f"there is no request {request_id!r}")
+            if request.state is not old:
+                raise CannotDo(f"this request is {request.state}, expected {old}")
+            changed = replace(request, state=new, answered_at=at)
+            await self._replace({**self._known, request_id: changed})
+        return changed
 
     async def _tell(self, request: ContactRequest, *, approve: bool, reason: str) -> str:
         """Return why the answer did not reach the platform; empty if it did."""

@@ -6,6 +6,7 @@ The storage supports range requests, so an interrupted download continues where 
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -121,7 +122,7 @@ async def _continue(
                 if begun > size:
                     break
                 await file.write(chunk)
-                report(DownloadProgress(progress.what, begun, size))
+                report(replace(progress, done=begun, total=size))
     if begun > size:
         await anyio.Path(partial).unlink()
         raise WeightsSourceError("the hub's storage sends more bytes than the file's size")

@@ -110,7 +110,7 @@ class ModelFiles:
                 partial = self._partial(name, f"{url} {stamp}")
                 have = partial.stat().st_size if partial.exists() else 0
                 require_space(self._folder, size - have)
-                progress = DownloadProgress(name, 0, size)
+                progress = DownloadProgress(name, 0, size, "loading", name)
                 await download(client, url.strip(), partial, progress, report)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             what = str(error) or type(error).__name__
@@ -137,7 +137,7 @@ class ModelFiles:
                 while chunk := await reader.read(_CHUNK):
                     await writer.write(chunk)
                     done += len(chunk)
-                    report(DownloadProgress(name, done, size))
+                    report(DownloadProgress(name, done, size, "copying", name))
             copied = True
         finally:
             if not copied:
@@ -167,7 +167,7 @@ class ModelFiles:
         return self._folder / f".{name}.{digest}.part"
 
     async def _install(self, partial: Path, path: Path, wanted: str, report: Report) -> Path:
-        report(DownloadProgress(f"{path.name}: checking"))
+        report(DownloadProgress(f"{path.name}: checking", 0, 0, "checking", path.name))
         await anyio.to_thread.run_sync(_install, partial, path, wanted)
         return path
 

@@ -62,11 +62,14 @@ class Weights:
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
     """The progress of a download. ``what`` names it; ``done`` and ``total`` are bytes. If ``what``
-    is only a message about the downloads, ``total`` is 0."""
+    is only a message about the downloads, ``total`` is 0. ``stage`` is ``loading``, ``copying``,
+    ``checking`` or empty, and ``name`` is the file."""
 
     what: str
     done: int = 0
     total: int = 0
+    stage: str = ""
+    name: str = ""
 
 
 Report = Callable[[DownloadProgress], None]

@@ -118,10 +118,9 @@ class _Probe:
     def report(self, *, out_of_time: bool) -> EndpointReport:
         """Make the report. Steps without a result become ``unknown``."""
         reason = "out_of_time" if out_of_time else "not_tried"
-        text = "there was no time left" if out_of_time else "an earlier step failed"
         for step in ProbeStep:
             if step not in self._results:
-                self._say(step, UNKNOWN, reason, text)
+                self._say(step, UNKNOWN, reason, reason)
         speed = self._speed
         return EndpointReport(
             steps=tuple(self._results[step] for step in ProbeStep),
@@ -143,16 +142,18 @@ class _Probe:
         step: ProbeStep,
         verdict: ProbeVerdict,
         reason: str,
-        text: str,
+        code: str = "",
         advice: str = "",
+        *,
         seconds: float = 0.0,
+        text: str = "",
+        **values: str | float,
     ) -> None:
         self._take(
-            ProbeResult(
-                step=step, verdict=verdict, reason=reason, text=text, advice=advice,
-                seconds=seconds,
+            ProbeResult.of(
+                step, verdict, reason, code, advice, seconds=seconds, text=text, **values
             )
-        )  # fmt: skip
+        )
 
     async def _list(self) -> bool:
         """Ask for the list of models. Returns whether to go on."""
@@ -161,33 +162,25 @@ class _Probe:
         try:
             status, body = await endpoint.get("models", _NETWORK_S)
         except ModelUnreachable as error:
-            self._say(
-                ProbeStep.HTTP, FAILED, "no_http", str(error),
-                "Check that the address and the port are those of an API, and whether it begins "
-                "with http:// or https://.",
-            )  # fmt: skip
+            self._say(ProbeStep.HTTP, FAILED, "no_http", "", "check_scheme", text=str(error))
             return False
         seconds = anyio.current_time() - began
         if status in (401, 403):
-            self._say(ProbeStep.HTTP, OK, "answered", "the server answers", seconds=seconds)
+            self._say(ProbeStep.HTTP, OK, "answered", "answered", seconds=seconds)
             refused, _ = model_error(status, body, "no reason given", self._redact)
             self._reject_key(refused)
             return False
         if status >= 500:
             refused, _ = model_error(status, body, "no reason given", self._redact)
-            self._say(
-                ProbeStep.HTTP, FAILED, "server_error", str(refused),
-                "Wait, look at the provider's status page, or check that base_url is complete.",
-            )  # fmt: skip
+            self._say(ProbeStep.HTTP, FAILED, "server_error", "", "server_error", text=str(refused))
             return False
         listing = read_listing(body, self._redact) if status == 200 else None
         if listing is None:
-            text = "the server answers, but has no list of models"
-            self._say(ProbeStep.HTTP, OK, "no_list", text, seconds=seconds)
+            self._say(ProbeStep.HTTP, OK, "no_list", "no_list", seconds=seconds)
             return True
         self._listing = listing
-        text = f"the server offers {len(listing.names)} models"
-        self._say(ProbeStep.HTTP, OK, "listed", text, seconds=seconds)
+        number = len(listing.names)
+        self._say(ProbeStep.HTTP, OK, "listed", "listed", seconds=seconds, number=number)
         return True
 
     async def _ask(self) -> bool:
@@ -206,63 +199,50 @@ class _Probe:
             self._fail_speed(error)
             return False
         self._accept_key()
-        self._say(ProbeStep.MODEL, OK, "known", f"the model {self._settings.model} answers")
+        self._say(ProbeStep.MODEL, OK, "known", "model_known", model=self._settings.model)
         self._speed = reply
         rate = reply.tokens_per_s
-        fast = f", then {rate:.0f} tokens a second" if rate is not None else ""
+        code = "measured" if rate is None else "measured_rate"
         self._say(
-            ProbeStep.SPEED, OK, "measured", f"first words after {reply.first_s:.2f} s{fast}",
-            seconds=reply.seconds,
+            ProbeStep.SPEED, OK, "measured", code, seconds=reply.seconds,
+            first=f"{reply.first_s:.2f}", rate=f"{rate or 0:.0f}",
         )  # fmt: skip
         return True
 
     def _accept_key(self) -> None:
         has_key = bool(self._settings.api_key.get_secret_value())
-        text = "the provider takes the key" if has_key else "the server asks for no key"
-        self._say(ProbeStep.KEY, OK, "accepted" if has_key else "not_needed", text)
+        reason = "accepted" if has_key else "not_needed"
+        self._say(ProbeStep.KEY, OK, reason, f"key_{reason}")
 
     def _reject_key(self, error: ModelError) -> None:
         if not self._settings.api_key.get_secret_value():
-            self._say(
-                ProbeStep.KEY, FAILED, "missing", "the provider asks for a key, and none is set",
-                "Make a key on the provider's page and put it into api_key.",
-            )  # fmt: skip
+            self._say(ProbeStep.KEY, FAILED, "missing", "key_missing", "make_key")
             return
-        self._say(
-            ProbeStep.KEY, FAILED, "rejected", str(error),
-            "Copy the key again from the provider's page, and check that it belongs to this "
-            "provider and region.",
-        )  # fmt: skip
+        self._say(ProbeStep.KEY, FAILED, "rejected", "", "copy_key", text=str(error))
 
     def _reject_model(self, error: ModelError) -> None:
         model, listing = self._settings.model, self._listing
         if listing.names and not listing.holds(model):
             near = ", ".join(listing.near(model))
-            self._say(
-                ProbeStep.MODEL, FAILED, "unknown_model", f"the provider has no model {model!r}",
-                f"Perhaps one of these is meant: {near}." if near else "Choose one of its list.",
-            )  # fmt: skip
+            advice = "near_models" if near else "choose_listed"
+            step, code = ProbeStep.MODEL, "unknown_model"
+            self._say(step, FAILED, code, code, advice, model=repr(model), near=near)
             return
-        self._say(
-            ProbeStep.MODEL, FAILED, "rejected", str(error),
-            "Check the name of the model, and that base_url is the API's address, which usually "
-            "ends in /v1.",
-        )  # fmt: skip
+        self._say(ProbeStep.MODEL, FAILED, "rejected", "", "check_model", text=str(error))
 
     def _fail_speed(self, error: ModelError) -> None:
         match error:
             case QuotaExceeded():
                 self._accept_key()
-                reason, advice = "quota", "Check the balance and the limits of the account."
+                reason, advice = "quota", "check_balance"
             case ModelRefused():
                 self._accept_key()
-                reason, advice = "declined", "A filter of the provider declines a harmless text."
+                reason, advice = "declined", "harmless_declined"
             case ReplyBroken():
-                reason, advice = "broken", "Test again. If it happens often, ask the provider."
+                reason, advice = "broken", "broken_often"
             case _:
-                reason = "no_answer"
-                advice = "The model may be overloaded or still loading. Test again in a minute."
-        self._say(ProbeStep.SPEED, FAILED, reason, str(error), advice)
+                reason, advice = "no_answer", "overloaded"
+        self._say(ProbeStep.SPEED, FAILED, reason, "", advice, text=str(error))
 
     async def _see(self) -> None:
         """Show the model a picture."""
@@ -271,73 +251,63 @@ class _Probe:
             request = await anyio.to_thread.run_sync(picture_request, self._number)
             reply = await self._request(request)
         except RequestRejected as error:
-            self._vision, text = False, f"the model takes no pictures: {error}"
+            self._vision, code, why = False, "takes_no_pictures", str(error)
         except ModelError as error:
-            self._say(ProbeStep.PICTURES, UNKNOWN, "no_answer", str(error), "Test again.")
+            step, again = ProbeStep.PICTURES, "test_again"
+            self._say(step, UNKNOWN, "no_answer", "", again, text=str(error))
             return
         else:
-            self._vision = names_number(reply, self._number)
-            text = "the model read the number in a picture"
-            if not self._vision:
-                text = "the model did not read the number in a picture"
+            self._vision, why = names_number(reply, self._number), ""
+            code = "read_picture" if self._vision else "did_not_read_picture"
+        step = ProbeStep.PICTURES
         if self._vision == wanted:
-            self._say(ProbeStep.PICTURES, OK if wanted else ABSENT, "as_set", text)
+            self._say(step, OK if wanted else ABSENT, "as_set", code, error=why)
         elif self._vision:
-            self._say(
-                ProbeStep.PICTURES, DIFFERS, "sees", text,
-                "Set vision to true. Otherwise a note replaces each picture.",
-            )  # fmt: skip
+            self._say(step, DIFFERS, "sees", code, "set_vision")
         else:
-            advice = "Set vision to false, or choose a model that sees pictures."
-            self._say(ProbeStep.PICTURES, DIFFERS, "blind", text, advice)
+            self._say(step, DIFFERS, "blind", code, "unset_vision", error=why)
 
     async def _call(self) -> None:
         """Ask the model to call a function."""
         try:
             reply = await self._request(function_request(self._number))
         except RequestRejected as error:
-            self._functions, text = False, f"the model takes no functions: {error}"
+            self._functions, code, why = False, "takes_no_functions", str(error)
         except ModelError as error:
-            self._say(ProbeStep.FUNCTIONS, UNKNOWN, "no_answer", str(error), "Test again.")
+            step, again = ProbeStep.FUNCTIONS, "test_again"
+            self._say(step, UNKNOWN, "no_answer", "", again, text=str(error))
             return
         else:
             self._functions = reports_number(reply, self._number)
-            text = "the model called a function with the right argument"
+            broken = next((call.problem for call in reply.calls if call.problem), "")
+            code, why = "called_function", self._redact(broken)
             if not self._functions:
-                broken = next((call.problem for call in reply.calls if call.problem), "")
-                text = "the model did not call the function it was asked to call"
-                if broken:
-                    text = f"the model's call of a function is broken: {self._redact(broken)}"
-                elif reply.calls:
-                    text = "the model called a function with the wrong name or argument"
+                wrong = "wrong_call" if reply.calls else "called_no_function"
+                code = "broken_call" if broken else wrong
         if self._functions:
-            self._say(ProbeStep.FUNCTIONS, OK, "called", text)
+            self._say(ProbeStep.FUNCTIONS, OK, "called", code)
         else:
-            self._say(
-                ProbeStep.FUNCTIONS, ABSENT, "not_called", text,
-                "Leave the mode at code. The mode tools needs a model that calls functions.",
-            )  # fmt: skip
+            self._say(ProbeStep.FUNCTIONS, ABSENT, "not_called", code, "leave_code", error=why)
 
     async def _measure_context(self) -> None:
         """Compare the size of the context that the endpoint reports with the setting."""
         model, listing = self._settings.model, self._listing
         told = listing.contexts.get(model) or listing.contexts.get(f"models/{model}")
-        source = "the server says"
+        code = "context_of_server"
         if told is None and (known := await known_model(model, self._settings.base_url)):
-            told, source = known.context_tokens, "it is published that"
+            told, code = known.context_tokens, "context_published"
         if told is None:
-            self._say(
-                ProbeStep.CONTEXT, UNKNOWN, "not_told", "nobody says how long a prompt may be",
-                "Look it up in the provider's documentation and set context_tokens.",
-            )  # fmt: skip
+            step, code = ProbeStep.CONTEXT, "context_not_told"
+            self._say(step, UNKNOWN, "not_told", code, "look_up_context")
             return
         self._context, wanted = told, self._settings.context_tokens
-        text = f"{source} prompt and reply may have {told} tokens; the setting is {wanted}"
         if wanted > told:
-            advice = f"Set context_tokens to at most {told}. Otherwise long prompts fail."
-            self._say(ProbeStep.CONTEXT, DIFFERS, "too_large", text, advice)
+            self._say(
+                ProbeStep.CONTEXT, DIFFERS, "too_large", code, "lower_context",
+                told=told, wanted=wanted,
+            )  # fmt: skip
         else:
-            self._say(ProbeStep.CONTEXT, OK, "fits", text)
+            self._say(ProbeStep.CONTEXT, OK, "fits", code, told=told, wanted=wanted)
 
     async def _request(self, request: ChatRequest) -> ProbeReply:
         reply = await ask(self._model, request)

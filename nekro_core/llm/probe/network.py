@@ -66,32 +66,22 @@ def _way(settings: LLMSettings) -> _Way:
 async def _probe_name(way: _Way, limit_s: float, tell: Callable[[ProbeResult], None]) -> bool:
     began = anyio.current_time()
 
-    def say(verdict: ProbeVerdict, reason: str, text: str, advice: str = "") -> None:
+    def say(verdict: ProbeVerdict, code: str, advice: str = "", **values: str) -> None:
         seconds = anyio.current_time() - began
-        tell(
-            ProbeResult(
-                step=ProbeStep.NAME, verdict=verdict, reason=reason, text=text, advice=advice,
-                seconds=seconds,
-            )
-        )  # fmt: skip
+        step = ProbeStep.NAME
+        tell(ProbeResult.of(step, verdict, code, code, advice, seconds=seconds, **values))
 
-    where = "the proxy" if way.proxied else "base_url"
+    spelling = "check_proxy_name" if way.proxied else "check_base_url"
     try:
         with anyio.fail_after(limit_s):
             found = await anyio.getaddrinfo(way.host, way.port, type=socket.SOCK_STREAM)
     except TimeoutError:
-        say(
-            FAILED, "name_timeout", f"the name {way.host} was not found within {limit_s:g} s",
-            "Check this machine's DNS server.",
-        )  # fmt: skip
+        say(FAILED, "name_timeout", "check_dns", host=way.host, limit=f"{limit_s:g}")
         return False
     except (OSError, UnicodeError):
-        say(
-            FAILED, "name_not_found", f"there is no host {way.host!r}, or DNS does not work here",
-            f"Check the spelling of {where}, and that this machine can look up names.",
-        )  # fmt: skip
+        say(FAILED, "name_not_found", spelling, host=way.host)
         return False
-    say(OK, "found", f"{way.host} is {found[0][4][0]}")
+    say(OK, "found", host=way.host, address=str(found[0][4][0]))
     return True
 
 
@@ -101,18 +91,19 @@ async def _probe_connection(way: _Way, limit_s: float, tell: Callable[[ProbeResu
         with anyio.fail_after(limit_s):
             stream = await anyio.connect_tcp(way.host, way.port)
     except (TimeoutError, OSError) as error:
-        reason, text, advice = _no_connection(error, way, limit_s)
+        code, advice, inner = _no_connection(error)
         tell(
-            ProbeResult(
-                step=ProbeStep.CONNECTION, verdict=FAILED, reason=reason, text=text, advice=advice,
+            ProbeResult.of(
+                ProbeStep.CONNECTION, FAILED, code, code, advice,
                 seconds=anyio.current_time() - began,
+                host=way.shown, limit=f"{limit_s:g}", error=str(inner),
             )
         )  # fmt: skip
         return False
     tell(
-        ProbeResult(
-            step=ProbeStep.CONNECTION, verdict=OK, reason="connected",
-            text=f"{way.shown} takes connections", seconds=anyio.current_time() - began,
+        ProbeResult.of(
+            ProbeStep.CONNECTION, OK, "connected", "connected",
+            seconds=anyio.current_time() - began, host=way.shown,
         )
     )  # fmt: skip
     async with stream:
@@ -121,45 +112,31 @@ async def _probe_connection(way: _Way, limit_s: float, tell: Callable[[ProbeResu
     return result.verdict is not FAILED
 
 
-def _no_connection(error: BaseException, way: _Way, limit_s: float) -> tuple[str, str, str]:
-    """Return the reason, the text and the advice for a failed connection."""
+def _no_connection(error: BaseException) -> tuple[str, str, BaseException]:
+    """Return the codes of the text and of the advice for a failed connection, and its cause."""
     inner: BaseException = error
     while isinstance(inner.__cause__, BaseException):
         inner = inner.__cause__
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
     if isinstance(inner, ConnectionRefusedError):
-        return (
-            "refused",
-            f"{way.shown} refuses connections: no program listens there",
-            "Check the port and that the server runs. Another container is not at 127.0.0.1.",
-        )
+        return "refused", "check_port", inner
     if isinstance(inner, TimeoutError):
-        return (
-            "connection_timeout",
-            f"{way.shown} did not answer within {limit_s:g} s",
-            "A firewall may block the way, or the provider may need a proxy from here.",
-        )
-    return (
-        "no_connection",
-        f"there is no connection to {way.shown}: {inner}",
-        "Check this machine's network.",
-    )
+        return "connection_timeout", "check_firewall", inner
+    return "no_connection", "check_network", inner
 
 
 async def _probe_tls(stream: ByteStream, way: _Way, limit_s: float) -> ProbeResult:
     began = anyio.current_time()
 
-    def result(verdict: ProbeVerdict, reason: str, text: str, advice: str = "") -> ProbeResult:
-        return ProbeResult(
-            step=ProbeStep.TLS, verdict=verdict, reason=reason, text=text, advice=advice,
-            seconds=anyio.current_time() - began,
-        )  # fmt: skip
+    def result(verdict: ProbeVerdict, code: str, advice: str = "", **values: str) -> ProbeResult:
+        seconds = anyio.current_time() - began
+        return ProbeResult.of(ProbeStep.TLS, verdict, code, code, advice, seconds=seconds, **values)
 
     if way.proxied:
-        return result(UNKNOWN, "behind_proxy", "the proxy makes the connection to the endpoint")
+        return result(UNKNOWN, "behind_proxy")
     if not way.tls_name:
-        return result(OK, "not_used", "the address begins with http://, so nothing is encrypted")
+        return result(OK, "not_used")
     context = await anyio.to_thread.run_sync(trusted_certificates)
     try:
         with anyio.fail_after(limit_s):
@@ -167,22 +144,11 @@ async def _probe_tls(stream: ByteStream, way: _Way, limit_s: float) -> ProbeResu
                 stream, hostname=way.tls_name, ssl_context=context, standard_compatible=False
             )
     except TimeoutError:
-        return result(
-            FAILED, "tls_timeout", f"{way.shown} did not answer the TLS handshake",
-            "If the server does not encrypt, write http:// instead of https://.",
-        )  # fmt: skip
+        return result(FAILED, "tls_timeout", "write_http", host=way.shown)
     except ssl.SSLCertVerificationError as error:
-        return result(
-            FAILED, "certificate", f"the certificate of {way.host} is not accepted: "
-            f"{error.verify_message}",
-            "Check this machine's clock and the address. For a certificate of your own, add its "
-            "authority to the machine's trusted ones, or set SSL_CERT_FILE.",
-        )  # fmt: skip
+        why = str(error.verify_message)
+        return result(FAILED, "certificate", "check_certificate", host=way.host, error=why)
     except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream):
-        return result(
-            FAILED, "no_tls", f"{way.shown} does not speak TLS",
-            "If the server does not encrypt, write http:// instead of https://. Otherwise check "
-            "the port.",
-        )  # fmt: skip
+        return result(FAILED, "no_tls", "write_http_or_check_port", host=way.shown)
     version = wrapped.extra(TLSAttribute.tls_version)  # noqa: S610 - no Django
-    return result(OK, "encrypted", f"the certificate of {way.host} is valid ({version})")
+    return result(OK, "encrypted", host=way.host, version=str(version))

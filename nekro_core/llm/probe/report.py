@@ -1,7 +1,10 @@
 """Defines what a probe of an endpoint returns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
+
+from nekro_core.llm.probe.texts import ADVICE, TEXTS, Values
 
 
 class ProbeStep(StrEnum):
@@ -42,6 +45,9 @@ class ProbeResult:
         text: What was found, as a sentence for people. It contains no secret.
         advice: What to do; empty if nothing is to be done.
         seconds: How long the step took.
+        code: The key of the text in `TEXTS`; empty for a server's own words.
+        advice_code: The key of the advice in `ADVICE`; empty if there is none.
+        values: The values of both texts.
     """
 
     step: ProbeStep
@@ -50,6 +56,49 @@ class ProbeResult:
     text: str
     advice: str = ""
     seconds: float = 0.0
+    code: str = ""
+    advice_code: str = ""
+    values: Values = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        step: ProbeStep,
+        verdict: ProbeVerdict,
+        reason: str,
+        code: str = "",
+        advice: str = "",
+        *,
+        seconds: float = 0.0,
+        text: str = "",
+        **values: str | float,
+    ) -> Self:
+        """Make a result from the codes of its texts.
+
+        Args:
+            step: The step.
+            verdict: The result.
+            reason: A stable word for a program.
+            code: The key of the text in `TEXTS`; empty if ``text`` is a server's own words.
+            advice: The key of the advice in `ADVICE`; empty if there is none.
+            seconds: How long the step took.
+            text: A server's own words.
+            **values: The values of both texts.
+
+        Returns:
+            The result.
+        """
+        return cls(
+            step=step,
+            verdict=verdict,
+            reason=reason,
+            text=TEXTS[code].format(**values) if code else text,
+            advice=ADVICE[advice].format(**values) if advice else "",
+            seconds=seconds,
+            code=code,
+            advice_code=advice,
+            values=values,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

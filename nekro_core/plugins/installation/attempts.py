@@ -45,11 +45,13 @@ _PIP_TAKES_VALUE = frozenset(
 
 class Attempt(msgspec.Struct, frozen=True):
     """One thing that a plugin tried. ``where`` is the ``file:line`` of the plugin's code.
-    ``packages`` are the requirements that a started pip was to install."""
+    ``packages`` are the requirements that a started pip was to install. ``deeds`` are the same as
+    the text: a word such as ``starts`` or ``removes``, and of what."""
 
     text: str
     where: str
     packages: list[str] = []
+    deeds: list[tuple[str, str]] = []
 
 
 class AttemptLog:
@@ -84,18 +86,19 @@ class AttemptLog:
     def _attempt(
         self, event: str, arguments: tuple[Any, ...], describe: "_Describe"
     ) -> Attempt | None:
-        texts: list[str] = []
+        deeds: list[tuple[str, str]] = []
         packages: list[str] = []
         for part in describe(event, arguments):
             if isinstance(part, list):
-                texts.append(f"starts {shlex.join(part)}")
+                deeds.append(("starts", shlex.join(part)))
                 packages += pip_packages(part)
             elif part and not self._is_free(part):
-                texts.append(f"{_WORDS.get(event, 'changes')} {part}")
-        where = self._where(sys._getframe(2)) if texts else ""  # noqa: SLF001 - the only way
+                deeds.append((DEEDS.get(event, "changes"), part))
+        where = self._where(sys._getframe(2)) if deeds else ""  # noqa: SLF001 - the only way
         if not where:
             return None
-        attempt = Attempt(" and ".join(texts), where, packages)
+        text = " and ".join(f"{_WORDS.get(deed, deed)} {what}" for deed, what in deeds)
+        attempt = Attempt(text, where, packages, deeds)
         if attempt not in self.found and len(self.found) < _MOST:
             self.found.append(attempt)
         return attempt
@@ -186,10 +189,13 @@ _EVENTS: Mapping[str, _Describe] = MappingProxyType(
         **dict.fromkeys(_PROGRAMS, _started),
     }
 )
-_WORDS: Mapping[str, str] = MappingProxyType(
+DEEDS: Mapping[str, str] = MappingProxyType(
     {
-        "open": "opens for writing", "sqlite3.connect": "opens the database", "os.mkdir": "makes",
+        "open": "opens", "sqlite3.connect": "database", "os.mkdir": "makes",
         "os.remove": "removes", "os.rmdir": "removes", "os.rename": "moves", "os.link": "links",
         "os.symlink": "links",
     }
 )  # fmt: skip
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {"opens": "opens for writing", "database": "opens the database"}
+)

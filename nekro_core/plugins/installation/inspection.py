@@ -20,43 +20,67 @@ _LEFT_OUT = frozenset({"tests", "test", "docs", "__pycache__", ".git", "node_mod
 _MOST_FILES = 2_000
 _LARGEST_SOURCE = 2_000_000
 
+ABILITIES: Mapping[str, str] = MappingProxyType(
+    {
+        "reads_messages": "reads every message before the bot does, and may keep it from it",
+        "reads_notes": "reads what the system notes in chats",
+        "chat_reset": "acts when a chat is reset",
+        "forgets_person": "forgets a person when asked to",
+        "adds_to_prompts": "adds to every prompt",
+        "web_pages": "opens web pages at /plugins/ of the bot's address",
+        "webhook": "takes calls from the internet (webhook)",
+        "background": "works in the background",
+        "chooses_tools": "chooses its tools for each chat",
+        "acts_at_start": "acts when the bot starts",
+        "network": "talks to the network",
+        "programs": "starts programs on this machine",
+        "machine_code": "loads machine code",
+        "files": "reads or writes files of this machine",
+        "platform": "acts on the chat platform itself",
+        "environment": "reads the environment, where keys may be",
+        "own_code": "runs code that it makes itself",
+        "installs": "installs packages by itself",
+        "declared": "may use {detail}",
+    }
+)
+"""What code may do, by code. The console has the same sentences in its languages."""
 _MOUNTS: Mapping[str, str] = MappingProxyType(
     {
-        "mount_on_user_message": "reads every message before the bot does, and may keep it from it",
-        "mount_on_system_message": "reads what the system notes in chats",
-        "mount_on_channel_reset": "acts when a chat is reset",
-        "mount_on_user_erase": "forgets a person when asked to",
-        "mount_prompt_inject_method": "adds to every prompt",
-        "mount_router": "opens web pages at /plugins/ of the bot's address",
-        "mount_webhook_method": "takes calls from the internet (webhook)",
-        "mount_async_task": "works in the background",
-        "mount_collect_methods": "chooses its tools for each chat",
-        "mount_init_method": "acts when the bot starts",
+        "mount_on_user_message": "reads_messages",
+        "mount_on_system_message": "reads_notes",
+        "mount_on_channel_reset": "chat_reset",
+        "mount_on_user_erase": "forgets_person",
+        "mount_prompt_inject_method": "adds_to_prompts",
+        "mount_router": "web_pages",
+        "mount_webhook_method": "webhook",
+        "mount_async_task": "background",
+        "mount_collect_methods": "chooses_tools",
+        "mount_init_method": "acts_at_start",
     }
 )
 _MODULES: Mapping[str, Sequence[str]] = MappingProxyType(
     {
-        "talks to the network": (
+        "network": (
             "httpx", "requests", "aiohttp", "socket", "urllib", "http", "websockets", "ftplib",
             "smtplib", "imaplib", "paramiko", "openai", "grpc", "urllib3",
         ),
-        "starts programs on this machine": ("subprocess", "multiprocessing", "pty"),
-        "loads machine code": ("ctypes", "cffi"),
-        "reads or writes files of this machine": (
+        "programs": ("subprocess", "multiprocessing", "pty"),
+        "machine_code": ("ctypes", "cffi"),
+        "files": (
             "shutil", "tempfile", "sqlite3", "aiosqlite", "aiofiles", "glob",
         ),
-        "acts on the chat platform itself": ("nonebot",),
+        "platform": ("nonebot",),
     }
 )  # fmt: skip
 _CALLS: Mapping[str, str] = MappingProxyType(
     {
-        "os.system": "starts programs on this machine",
-        "os.popen": "starts programs on this machine",
-        "os.getenv": "reads the environment, where keys may be",
-        "open": "reads or writes files of this machine",
-        "eval": "runs code that it makes itself",
-        "exec": "runs code that it makes itself",
-        "dynamic_import_pkg": "installs packages by itself",
+        "os.system": "programs",
+        "os.popen": "programs",
+        "os.getenv": "environment",
+        "open": "files",
+        "eval": "own_code",
+        "exec": "own_code",
+        "dynamic_import_pkg": "installs",
     }
 )
 _WRITES = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename", "read_text"})
@@ -64,10 +88,13 @@ _WRITES = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedAbility:
-    """One ability that was found in the code. ``where`` is the ``file:line`` of its first use."""
+    """One ability that was found in the code. ``where`` is the ``file:line`` of its first use.
+    ``code`` is its key in `ABILITIES`, and ``detail`` says more, for example the module's name."""
 
     text: str
     where: str
+    code: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +133,7 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
         found.read(tree, name)
     capabilities = manifest.get("capabilities")
     for capability in capabilities if isinstance(capabilities, list) else ():
-        found.able(f"may use {capability}", MANIFEST)
+        found.able("declared", MANIFEST, str(capability))
     known = {**found.known, **_told(manifest)}
     author, module = known.get("author", ""), known.get("module_name", "")
     made = f"{author_key(author)}.{module_key(module)}" if author and module else ""
@@ -120,7 +147,10 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
         commands=tuple(dict.fromkeys(found.commands)),
         spoken=tuple(dict.fromkeys(found.spoken)),
         abilities=tuple(
-            DetectedAbility(text=text, where=at) for text, at in found.abilities.items()
+            DetectedAbility(
+                text=_ability_text(*ability), where=at, code=ability[0], detail=ability[1]
+            )
+            for ability, at in found.abilities.items()
         ),
         unreadable=tuple(unreadable),
     )
@@ -161,10 +191,10 @@ class _Reader:
         self.spoken: list[str] = []
         self._texts: dict[str, str] = {}
         """The texts that are assigned to names in the file."""
-        self.abilities: dict[str, str] = {}
+        self.abilities: dict[tuple[str, str], str] = {}
 
-    def able(self, text: str, where: str) -> None:
-        self.abilities.setdefault(text, where)
+    def able(self, code: str, where: str, detail: str = "") -> None:
+        self.abilities.setdefault((code, detail), where)
 
     def read(self, tree: ast.AST, name: str) -> None:
         self._texts = dict(_named_texts(tree))
@@ -181,15 +211,15 @@ class _Reader:
                 case ast.ClassDef():
                     self._older_component(node)
                 case ast.Attribute(value=ast.Name("os"), attr="environ"):
-                    self.able("reads the environment, where keys may be", where)
+                    self.able("environment", where)
                 case _:
                     pass
 
     def _imported(self, module: str, where: str) -> None:
         root = module.partition(".")[0]
-        for text, modules in _MODULES.items():
+        for code, modules in _MODULES.items():
             if root in modules:
-                self.able(f"{text} ({root})", where)
+                self.able(code, where, root)
 
     def _called(self, call: ast.Call, where: str) -> None:
         name = _dotted(call.func)
@@ -210,7 +240,7 @@ class _Reader:
         elif name in _CALLS:
             self.able(_CALLS[name], where)
         elif last in _WRITES and "." in name:
-            self.able("reads or writes files of this machine", where)
+            self.able("files", where)
 
     def _older_component(self, node: ast.ClassDef) -> None:
         """Read a component of a plugin from before MaiBot's SDK: it is a class."""
@@ -273,3 +303,10 @@ def _positional(call: ast.Call, names: Sequence[str]) -> dict[str, str]:
 def _first_text(call: ast.Call, named: Mapping[str, str]) -> str:
     texts = (_text_of(each, named) for each in call.args)
     return next(filter(None, texts), "(a name that is made when it runs)")
+
+
+def _ability_text(code: str, detail: str) -> str:
+    text = ABILITIES[code]
+    if "{detail}" in text:
+        return text.format(detail=detail)
+    return f"{text} ({detail})" if detail else text

@@ -82,10 +82,12 @@ def _without_pip(base: BoxTemplate, identity: ProcessIdentity) -> dict[str, BoxT
         template = replace(base, interpreter=one)
         found.setdefault(f"python:{one.version[0]}.{one.version[1]}", template)
         found.setdefault(f"python:{one.release}", template)
-    if binds := tuple(_data_packages(interpreter)):
+    # A list first: while `tuple` consumes a generator, it resizes a tuple that other threads can
+    # already get from the garbage collector, and then raises SystemError.
+    if binds := list(_data_packages(interpreter)):
         environment = (("PYTHONPATH", _PACKAGES), ("OPENBLAS_NUM_THREADS", "1"))
         found["python-data"] = replace(
-            base, binds=binds, packages=_PACKAGES, preload=_PRELOAD, environment=environment
+            base, binds=tuple(binds), packages=_PACKAGES, preload=_PRELOAD, environment=environment
         )
     if _GIT.is_file():
         found["alpine/git"] = base

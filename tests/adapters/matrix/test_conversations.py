@@ -10,7 +10,7 @@ import pytest
 from PIL import Image as Picture
 
 from adapters.matrix.intake import Accept
-from nekro_core.api.adapter import UncertainDelivery
+from nekro_core.api.adapter import CannotDo, UncertainDelivery
 from nekro_core.api.chat import (
     EVERYONE,
     ChatMessage,
@@ -280,6 +280,61 @@ async def test_invitations_are_not_accepted_by_default(
         joined = await lin.call("GET", f"/rooms/{room}/joined_members")
         assert account.user_id not in joined["joined"]
         assert not proxy.of("POST", "/join/")
+
+
+async def test_an_operator_accepts_one_invitation_and_refuses_another(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    async with running(tmp_path / "bot", proxy, account) as bot:
+        await bot.connected()
+        private = await lin.make_room(account, is_direct=True, name="tea")
+        await bot.host.until(lambda: len(bot.host.requests) == 1)
+        wanted = bot.host.requests[0]
+        assert (wanted.kind, wanted.user_id, wanted.group_id) == (
+            "group_invite", lin.user_id, private,
+        )  # fmt: skip
+        assert (wanted.user_name.casefold()[:3], wanted.text) == ("lin", "tea")
+        await bot.adapter.answer_request(wanted, approve=True, reason="")
+        await lin.say(private, "welcome")
+        heard = [await bot.host.next_message()]
+        while heard[-1].notice is not None:
+            heard.append(await bot.host.next_message())
+        assert heard[-1].chat_key == key_of(private, private=True)
+
+        unwanted = await lin.make_room(account)
+        await bot.host.until(lambda: len(bot.host.requests) == 2)
+        await bot.adapter.answer_request(bot.host.requests[1], approve=False, reason="no time")
+        state = await lin.call("GET", f"/rooms/{unwanted}/state/m.room.member/{account.user_id}")
+        assert (state["membership"], state["reason"]) == ("leave", "no time")
+        with pytest.raises(CannotDo, match=account.user_id):
+            await bot.adapter.answer_request(bot.host.requests[1], approve=True, reason="")
+
+        await lin.call("POST", f"/rooms/{unwanted}/invite", json={"user_id": account.user_id})
+        await bot.host.until(lambda: len(bot.host.requests) == 3)
+        assert bot.host.requests[2].request_id != bot.host.requests[1].request_id
+
+
+async def test_an_operator_lets_one_person_in_who_knocks_and_another_not(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, mo, account = await people(server, "lin", "mo", "bot")
+    rule = {"type": "m.room.join_rules", "content": {"join_rule": "knock"}, "state_key": ""}
+    room = await account.make_room(initial_state=[rule])
+    async with running(tmp_path / "bot", proxy, account) as bot:
+        await bot.connected()
+        await lin.call("POST", f"/knock/{room}", json={"reason": "I bring cake"})
+        await mo.call("POST", f"/knock/{room}", json={})
+        await bot.host.until(lambda: len(bot.host.requests) == 2)
+        first, second = bot.host.requests
+        assert (first.kind, first.user_id, first.text) == (
+            "group_join", lin.user_id, "I bring cake",
+        )  # fmt: skip
+        await bot.adapter.answer_request(first, approve=True, reason="")
+        await bot.adapter.answer_request(second, approve=False, reason="full")
+        await lin.join(room)
+        joined = await lin.call("GET", f"/rooms/{room}/joined_members")
+        assert set(joined["joined"]) == {lin.user_id, account.user_id}
 
 
 async def test_two_of_the_bots_accounts_in_one_room_have_separate_chats(

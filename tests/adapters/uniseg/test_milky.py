@@ -3,9 +3,11 @@
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nekro_core.api.adapter import CannotDo
 from nekro_core.api.chat import (
     ChatKey,
     DeliveryState,
@@ -131,6 +133,80 @@ async def test_notices_and_recalls_are_received(milky: Milky) -> None:
     assert poked.to_bot
     await milky.bench.host.until(lambda: bool(milky.bench.host.recalled))
     assert milky.bench.host.recalled == [(ChatKey.parse(GROUP), "9@30003")]
+
+
+@pytest.mark.parametrize(
+    ("event", "data", "kind", "approval", "refusal"),
+    [
+        (
+            "friend_request",
+            {"initiator_uid": "u_1", "comment": "it is me", "via": "search"},
+            "friend",
+            ("accept_friend_request", {"initiator_uid": "u_1"}),
+            ("reject_friend_request", {"initiator_uid": "u_1", "reason": "no"}),
+        ),
+        (
+            "group_join_request",
+            {"group_id": 30003, "notification_seq": 7, "is_filtered": True, "comment": "hi"},
+            "group_join",
+            (
+                "accept_group_request",
+                {"notification_seq": 7, "notification_type": "join_request", "group_id": 30003,
+                 "is_filtered": True},
+            ),
+            (
+                "reject_group_request",
+                {"notification_seq": 7, "notification_type": "join_request", "group_id": 30003,
+                 "is_filtered": True, "reason": "no"},
+            ),
+        ),
+        (
+            "group_invited_join_request",
+            {"group_id": 30003, "notification_seq": 8, "target_user_id": 10009},
+            "group_join",
+            (
+                "accept_group_request",
+                {"notification_seq": 8, "notification_type": "invited_join_request",
+                 "group_id": 30003, "is_filtered": False},
+            ),
+            (
+                "reject_group_request",
+                {"notification_seq": 8, "notification_type": "invited_join_request",
+                 "group_id": 30003, "is_filtered": False, "reason": "no"},
+            ),
+        ),
+        (
+            "group_invitation",
+            {"group_id": 30003, "invitation_seq": 9},
+            "group_invite",
+            ("accept_group_invitation", {"group_id": 30003, "invitation_seq": 9}),
+            ("reject_group_invitation", {"group_id": 30003, "invitation_seq": 9}),
+        ),
+    ],
+)  # fmt: skip
+async def test_requests_are_handed_over_and_answered(
+    milky: Milky, event: str, data: dict[str, Any], kind: str, approval: Any, refusal: Any
+) -> None:
+    await milky.event(event, initiator_id=10001, **data)
+    await milky.bench.host.until(lambda: bool(milky.bench.host.requests))
+    (asked,) = milky.bench.host.requests
+    assert (asked.kind, asked.user_id, asked.account) == (kind, "10001", "20002")
+    assert asked.group_id == ("" if kind == "friend" else "30003")
+    for approve, expected in ((True, approval), (False, refusal)):
+        await milky.bench.adapter.answer_request(asked, approve=approve, reason="no")
+        action, params = milky.call
+        assert action == expected[0]
+        assert params.items() >= expected[1].items()
+
+
+async def test_a_refused_answer_says_what_the_platform_said(milky: Milky) -> None:
+    await milky.event("group_invitation", initiator_id=1, group_id=30003, invitation_seq=9)
+    await milky.bench.host.until(lambda: bool(milky.bench.host.requests))
+    milky.bench.driver.answer = milky.refusal
+    with pytest.raises(CannotDo, match="muted"):
+        await milky.bench.adapter.answer_request(
+            milky.bench.host.requests[0], approve=True, reason=""
+        )
 
 
 async def test_a_webhook_without_a_token_stops_the_start(tmp_path: Path) -> None:

@@ -166,6 +166,27 @@ async def test_a_refused_send_is_rejected_with_its_reason(qq: QQ) -> None:
     assert "no active push" in receipt.reason
 
 
+async def test_a_request_to_join_a_group_is_handed_over_and_answered(qq: QQ) -> None:
+    asked = {
+        "group_openid": "G1", "join_request_id": "j1", "member_openid": "M1", "username": "Mo",
+        "apply_at": TIME, "apply_source": "self_apply",
+        "verify_info": {
+            "method": "qa", "verify_message": "please",
+            "review_qa_list": [{"question": "who?", "answer": "me"}],
+        },
+    }  # fmt: skip
+    await qq.event("GROUP_JOIN_REQUEST", {**asked, "auto_approved": {"strategy_id": "1"}})
+    await qq.event("GROUP_JOIN_REQUEST", asked)
+    await qq.bench.host.until(lambda: bool(qq.bench.host.requests))
+    (request,) = qq.bench.host.requests
+    assert (request.kind, request.user_id, request.group_id) == ("group_join", "M1", "G1")
+    assert request.text == "please\nwho? me"
+    await qq.bench.adapter.answer_request(request, approve=False, reason="full")
+    call = qq.bench.driver.requests[-1]
+    assert call.url.path.endswith("/v2/groups/G1/approval_join_request/M1")
+    assert call.json == {"op": "decline", "join_request_id": "j1", "reject_reason": "full"}
+
+
 async def test_a_webhook_without_verification_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="QQ_VERIFY_WEBHOOK is off"):
         async with bench(tmp_path, "qq", qq_verify_webhook=False):

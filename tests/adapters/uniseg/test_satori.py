@@ -97,6 +97,31 @@ async def test_notices_and_recalls_are_received(satori: Satori) -> None:
     assert satori.bench.host.recalled == [(ChatKey.parse(GROUP), "p9@g1")]
 
 
+@pytest.mark.parametrize(
+    ("event", "kind", "call"),
+    [
+        ("friend-request", "friend", "friend.approve"),
+        ("guild-request", "group_invite", "guild.approve"),
+        ("guild-member-request", "group_join", "guild.member.approve"),
+    ],
+)
+async def test_requests_are_handed_over_and_answered(
+    satori: Satori, event: str, kind: str, call: str
+) -> None:
+    place = {} if kind == "friend" else {"guild": {"id": "g1"}, "member": {}}
+    await satori.event(
+        event, user={"id": "bob", "name": "Bob"}, message={"id": "r1", "content": "hi"}, **place
+    )
+    await satori.bench.host.until(lambda: bool(satori.bench.host.requests))
+    (asked,) = satori.bench.host.requests
+    assert (asked.kind, asked.user_id, asked.user_name) == (kind, "mem:bob", "Bob")
+    assert (asked.text, asked.group_id) == ("hi", "g1" if place else "")
+    await satori.bench.adapter.answer_request(asked, approve=False, reason="members only")
+    asked_for = satori.bench.driver.requests[-1]
+    assert asked_for.url.path.endswith(call)
+    assert asked_for.json == {"message_id": "r1", "approve": False, "comment": "members only"}
+
+
 async def test_a_bundle_is_sent_as_nested_messages(satori: Satori) -> None:
     await satori.say("hello")
     await satori.bench.host.received(1)

@@ -54,6 +54,25 @@ def opened(folder: Path, *adapters: Any) -> ContactRequests:
     return ContactRequests(folder, known, clock=lambda: 1000.0)
 
 
+async def test_a_request_that_was_answered_elsewhere_is_dismissed_and_reopened(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    requests = opened(tmp_path, gate)
+    await requests.receive(request(1))
+    identity = request(1).request_id
+    with pytest.raises(CannotDo, match="is open, expected dismissed"):
+        await requests.reopen(identity)
+    await requests.dismiss(identity)
+    assert opened(tmp_path, gate).listed() == []
+    assert (await requests.reopen(identity)).answered_at is None
+    assert [each.request_id for each in requests.listed()] == [identity]
+    assert gate.answered == []
+    assert requests.platforms() == {"gate": True}
+    with pytest.raises(CannotDo, match="there is no request 'nope'"):
+        await requests.dismiss("nope")
+
+
 async def test_a_request_waits_over_a_restart_and_is_answered_once(tmp_path: Path) -> None:
     gate = Gate()
     requests = opened(tmp_path, gate)

@@ -64,6 +64,8 @@ class Account:
         self.messages: dict[tuple[int, int], Json] = {}
         self.updates: list[Json] = []
         self.files: dict[str, Upload] = {}
+        self.asking: list[tuple[int, int]] = []
+        """Chats and people whose requests to join wait for an answer."""
         self._message_ids = itertools.count(1)
         self._update_ids = itertools.count(500_001)
         self._file_ids = itertools.count(1)
@@ -120,6 +122,8 @@ class Account:
 
     def tell(self, kind: str, what: Json) -> Json:
         """Add an update for the bot. It is stored until the bot confirms it."""
+        if kind == "chat_join_request":
+            self.asking.append((what["chat"]["id"], what["from"]["id"]))
         update = {"update_id": next(self._update_ids), kind: what}
         self.updates.append(update)
         return update
@@ -233,6 +237,15 @@ class Account:
         if size > 20_000_000:
             raise Refused("Bad Request: file is too big")
         return {**_file(identity), "file_size": size, "file_path": f"documents/{identity}"}
+
+    def _answer_request(self, params: Json) -> bool:
+        asked = params["chat_id"], params["user_id"]
+        if asked not in self.asking:
+            raise Refused("Bad Request: HIDE_REQUESTER_MISSING")
+        self.asking.remove(asked)
+        return True
+
+    do_approveChatJoinRequest = do_declineChatJoinRequest = _answer_request  # noqa: N815
 
     def do_getChatMember(self, params: Json) -> Json:  # noqa: N802
         return {"status": "member", "user": self.person(int(params["user_id"]))}

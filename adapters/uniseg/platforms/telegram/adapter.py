@@ -12,9 +12,9 @@ from nonebot.drivers import Driver
 from nekro_core.api.adapter import Host
 from nekro_core.api.chat import Delivery, DeliveryState, Mention, Receipt
 
-from ...account_adapter import ManagedUnisegAdapter
 from ...bridge import CannotSend
 from ...outcome import outcome_of
+from ...requesting_adapter import RequestingUnisegAdapter
 from ...values import account_message_id
 from ..accounts import TELEGRAM
 from .calls import BotApiRefused, Json
@@ -33,8 +33,8 @@ NAME_S = 5.0
 UNCHANGED = "message is not modified"
 
 
-class TelegramAdapter(ManagedUnisegAdapter):
-    """`ManagedUnisegAdapter` with `SupportsEditing`."""
+class TelegramAdapter(RequestingUnisegAdapter):
+    """`RequestingUnisegAdapter` with `SupportsEditing`."""
 
     def __init__(
         self,

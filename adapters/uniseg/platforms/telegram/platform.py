@@ -6,6 +6,7 @@ from nonebot.adapters import Bot, Event
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
+from nekro_core.api.adapter import ContactRequest
 from nekro_core.api.chat import (
     ChatKey,
     ChatKind,
@@ -16,6 +17,7 @@ from nekro_core.api.chat import (
     Sender,
 )
 
+from ...contact_requests import PlatformRequest
 from ...piece_reader import PieceReader
 from ...platform import Platform
 from ...values import Address
@@ -29,6 +31,7 @@ from .reading import (
     origin_of,
     pieces_of,
     quoted_in,
+    request_in,
     sender_of,
     thread_of,
     unnamed_in,
@@ -110,6 +113,18 @@ class Telegram(Platform):
     def notice(self, event: Event) -> Notice | None:
         """Return the notice for a person who joined or left."""
         return notice_of(_update(event))
+
+    def request(self, event: Event, bot: Bot) -> PlatformRequest | None:
+        """Return the request of a person to join a group or channel."""
+        return request_in(_update(event))
+
+    async def answer_request(
+        self, request: ContactRequest, bot: Bot, *, approve: bool, reason: str
+    ) -> None:
+        """Approve or refuse a request. Telegram shows no reason."""
+        method = "approveChatJoinRequest" if approve else "declineChatJoinRequest"
+        params = {"chat_id": int(request.group_id), "user_id": int(request.user_id)}
+        await cast(PollingAdapter, bot.adapter).apis[bot.self_id].call(method, params)
 
     async def segments(self, event: Event, bot: Bot, reader: PieceReader) -> Segments:
         """Convert the message: first the reply, then the medium, then the text. A forwarded message

@@ -8,7 +8,10 @@ from typing import Any
 
 from nonebot_plugin_alconna import uniseg
 
+from nekro_core.api.adapter import ContactRequestKind
 from nekro_core.api.chat import Notice, Reply, Role, Sender, Unknown
+
+from ...contact_requests import PlatformRequest
 
 Json = dict[str, Any]
 
@@ -82,6 +85,25 @@ def notice_of(update: Json) -> Notice | None:
     if came:
         return Notice("join", actor, str(came[0]["id"]))
     return Notice("leave", actor, str(left["id"])) if left else None
+
+
+def request_in(update: Json) -> PlatformRequest | None:
+    """Return the request to join a group or channel; None for other updates. Telegram gives it no
+    id, so the handle has the time: the same person may ask again."""
+    asked = update.get("chat_join_request")
+    if not isinstance(asked, dict):
+        return None
+    user_id, name = person_of(asked["from"])
+    chat = str(asked["chat"]["id"])
+    return PlatformRequest(
+        kind=ContactRequestKind.GROUP_JOIN,
+        user_id=user_id,
+        user_name=name,
+        handle=f"{chat}:{user_id}:{asked['date']}",
+        group_id=chat,
+        text=str(asked.get("bio") or ""),
+        time=float(asked["date"]),
+    )
 
 
 def quoted_in(message: Json) -> Reply | None:

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from nekro_core.api.adapter import SupportsConfirmation
+from nekro_core.api.adapter import CannotDo, SupportsConfirmation
 from nekro_core.api.chat import (
     ChatKey,
     ChatMessage,
@@ -476,6 +476,31 @@ async def test_the_outcome_of_an_edit_without_an_answer_is_unknown(
     bot.adapter._send_s = 0.1
     peer.answer("editMessageText", Silence())
     assert (await bot.edit(GROUP, sent.message_id, "two")).state is DeliveryState.UNKNOWN
+
+
+async def test_requests_to_join_a_group_are_handed_over_and_answered(
+    bot: Bench, peer: TelegramPeer
+) -> None:
+    person = {"id": 10001, "is_bot": False, "first_name": "Lin"}
+    chat = {"id": GROUP_ID, "type": "supergroup", "title": "group"}
+    asked = {"chat": chat, "from": person, "user_chat_id": 10001, "date": 1_800_000_000}
+    await peer.tell("chat_join_request", {**asked, "bio": "I bring cake"})
+    await peer.tell("chat_join_request", {**asked, "date": 1_800_000_009})
+    await bot.host.until(lambda: len(bot.host.requests) == 2)
+    first, again = bot.host.requests
+    assert (first.kind, first.user_id, first.user_name) == ("group_join", "10001", "Lin")
+    assert (first.group_id, first.text) == (str(GROUP_ID), "I bring cake")
+    assert first.request_id != again.request_id, "the same person may ask again"
+
+    await bot.adapter.answer_request(first, approve=True, reason="")
+    await bot.adapter.answer_request(again, approve=False, reason="")
+    answered = [call for call in peer.calls if "ChatJoinRequest" in call.method]
+    assert [(call.method, call.params) for call in answered] == [
+        ("approveChatJoinRequest", {"chat_id": GROUP_ID, "user_id": 10001}),
+        ("declineChatJoinRequest", {"chat_id": GROUP_ID, "user_id": 10001}),
+    ]
+    with pytest.raises(CannotDo, match="HIDE_REQUESTER_MISSING"):
+        await bot.adapter.answer_request(first, approve=True, reason="")
 
 
 # -- settings --------------------------------------------------------------------------------

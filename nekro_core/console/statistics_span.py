@@ -1,0 +1,99 @@
+"""Draws the choice of the span of time of the statistics, and of how finely it is drawn."""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from nicegui import ui
+
+from nekro_core.console.view import View
+from nekro_core.store import Period
+
+DAY_S = 86_400.0
+OWN = "own"
+"""The choice of a span from one day to another."""
+_DAYS = MappingProxyType({"1": 1, "7": 7, "30": 30, "365": 365})
+_FIRST_DAYS = 14
+"""Days of one's own span until another one is entered."""
+_PREFERRED = MappingProxyType({"7": Period.DAY, "30": Period.DAY, "365": Period.MONTH})
+"""How finely a span is drawn until the person chooses."""
+
+
+class SpanChoice:
+    """The choice of the span and of the periods.
+
+    Args:
+        view: The opened page.
+        changed: Called after another choice.
+    """
+
+    def __init__(self, view: View, changed: Callable[[], Awaitable[None]]) -> None:
+        self._view, self._changed = view, changed
+        self._chosen = "7"
+        self._wanted: Period | None = None
+        """The periods that the person has chosen."""
+        self.period = _PREFERRED[self._chosen]
+
+    def draw(self) -> None:
+        """Draw the choice where this is called."""
+        say = self._view.say
+        names = {name: say(f"statistics.days_{name}") for name in (*_DAYS, OWN)}
+        self._spans = ui.select(
+            names, value=self._chosen, label=say("statistics.span"), on_change=self._choose
+        ).props("outlined dense")
+        today = datetime.now().astimezone().date()
+        first = today - timedelta(days=_FIRST_DAYS - 1)
+        self._begin = self._date("from", first.isoformat(), today.isoformat())
+        self._end = self._date("to", today.isoformat(), today.isoformat())
+        self._periods = ui.select(
+            {}, label=say("statistics.period"), on_change=self._choose_period
+        ).props("outlined dense")
+
+    @property
+    def reaches_now(self) -> bool:
+        """Whether the span ends now, so that its figures grow."""
+        if self._chosen != OWN:
+            return True
+        today = datetime.now().astimezone().date().isoformat()
+        return str(self._end.value or "") >= today
+
+    def span(self) -> dict[str, Any] | None:
+        """Return ``since`` and ``until`` in seconds since 1970; None if what was entered is no
+        span. Days begin at midnight in the time zone of the bot."""
+        now = time.time()
+        if self._chosen != OWN:
+            return {"since": now - _DAYS[self._chosen] * DAY_S, "until": now}
+        try:
+            since = datetime.fromisoformat(str(self._begin.value)).astimezone().timestamp()
+            last = datetime.fromisoformat(str(self._end.value)) + timedelta(days=1)
+        except ValueError:
+            return None
+        until = min(now, last.astimezone().timestamp())
+        return {"since": since, "until": until} if 0 <= since < until else None
+
+    def offer(self, periods: list[Period]) -> None:
+        """Offer the periods that suit the span. If the chosen one is not among them, the one that
+        suits best is taken."""
+        wanted = self._wanted or _PREFERRED.get(self._chosen)
+        self.period = wanted if wanted in periods else periods[0]
+        names = {each.value: self._view.say(f"statistics.by_{each.value}") for each in periods}
+        self._periods.set_options(names, value=self.period.value)
+
+    def _date(self, name: str, value: str, last: str) -> ui.input:
+        entered = ui.input(
+            self._view.say(f"statistics.{name}"), value=value, on_change=self._changed
+        )
+        entered.props(f'type=date outlined dense stack-label debounce=500 max="{last}"')
+        entered.bind_visibility_from(self._spans, "value", value=OWN)
+        return entered
+
+    async def _choose(self, event: Any) -> None:
+        self._chosen, self._wanted = event.value, None
+        await self._changed()
+
+    async def _choose_period(self, event: Any) -> None:
+        if event.value is not None and event.value != self.period.value:
+            self._wanted = Period(event.value)
+            await self._changed()
