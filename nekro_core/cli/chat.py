@@ -23,8 +23,9 @@ from nekro_core.app.instance import InstanceInfo, find_running_instance, read_in
 from nekro_core.app.settings import Settings
 from nekro_core.system.errors import NekroError
 
-_START_S = 900.0
-"""Time limit for the start of a bot, in seconds. The first start downloads the model's weights."""
+_START_S = 180.0
+"""Time limit for the start of a bot, in seconds. It needs two, and much longer on a busy
+machine."""
 _END_S = 10.0
 """Time limit for the end of a started bot, in seconds. The bot needs 3 s at most."""
 _POLL_S = 0.1

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nekro_core.app.health import examine
+from nekro_core.app.instance import find_running_instance
 from nekro_core.app.logs import RedactingStream, stored_secrets
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
@@ -22,7 +23,12 @@ from nekro_core.tools.mcp_client import server_status_lines
 
 
 async def _chat(options: argparse.Namespace) -> int:
-    return await talk(Settings.load(), room=options.room, speaker=options.name)
+    settings = Settings.load()
+    alone = not find_running_instance(settings.nekro_data_dir)
+    # The bot of this conversation would refuse the questions while it downloads its model.
+    if alone and not settings.nekro_llm.configured and await _ensure_weights(settings) is None:
+        return 1
+    return await talk(settings, room=options.room, speaker=options.name)
 
 
 async def _doctor(_: argparse.Namespace) -> int:
@@ -44,19 +50,26 @@ async def _doctor(_: argparse.Namespace) -> int:
 
 
 async def _fetch(_: argparse.Namespace) -> int:
-    settings = Settings.load()
+    path = await _ensure_weights(Settings.load())
+    if path is None:
+        return 1
+    print(path)
+    return 0
+
+
+async def _ensure_weights(settings: Settings) -> Path | None:
+    """Download the weights of the embedded model if they are missing. Return None, and say why, if
+    this fails."""
     line = ProgressLine(sys.stderr)
     try:
-        path = await ensure_weights(
+        return await ensure_weights(
             settings.nekro_embedded, settings.nekro_data_dir / "models", line.report
         )
     except WeightsError as error:
         print(error, file=sys.stderr)
-        return 1
+        return None
     finally:
         line.end()
-    print(path)
-    return 0
 
 
 async def _plugin(options: argparse.Namespace) -> int:

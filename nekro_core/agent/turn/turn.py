@@ -36,6 +36,7 @@ from nekro_core.llm.model import (
     KeyRejected,
     ModelError,
     ModelRefused,
+    ModelNotReady,
     ModelUnreachable,
     QuotaExceeded,
     ReplyBroken,
@@ -58,6 +59,7 @@ from nekro_core.sandbox.box import (
 _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (KeyRejected, "key"),
     (QuotaExceeded, "quota"),
+    (ModelNotReady, "not_ready"),
     (ModelUnreachable, "unreachable"),
     (ModelRefused, "refused"),
     (RequestRejected, "rejected"),
