@@ -71,11 +71,19 @@ def _draw_password(view: View, *, has_password: bool) -> None:
 
             async def change() -> None:
                 changing = area.set_password.invoke(
-                    actor, {"password": new.value or "", "present": present.value or ""}
+                    actor,
+                    {
+                        "password": new.value or "",
+                        "present": present.value or "",
+                        "session_id": view.session_id,
+                    },
                 )
-                await view.perform(changing, view.say("account.password_set"), refresh=clear)
+                await view.perform(
+                    changing, view.say("account.password_set", name=actor.name), refresh=clear
+                )
 
-            ui.button(view.say("account.set_password"), on_click=change).props("outline no-caps")
+            key = "account.change_password" if has_password else "account.set_password"
+            ui.button(view.say(key), on_click=change).props("outline no-caps")
 
 
 async def _draw_factor(view: View, refresh: Callable[[], Any]) -> None:

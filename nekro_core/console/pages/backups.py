@@ -6,6 +6,7 @@ from typing import Any
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
+from nekro_core.console.restart import ask_restart
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, confirm, empty, heading, local_time, start_job
 from nekro_core.operator.backups import BackupView, RestoreView
@@ -109,12 +110,20 @@ def _draw_prepared(view: View, prepared: RestoreView, refresh: Callable[[], Any]
         kind = "backups.with_secrets" if prepared.secrets else "backups.without_secrets"
         ui.label(view.say(kind)).classes("nc-soft")
         if view.may(AccessRole.OWNER):
-            ui.button(
-                view.say("backups.cancel_restore"),
-                on_click=lambda: view.perform(
-                    area.cancel_restore(actor), view.say("backups.cancelled"), refresh=refresh
-                ),
-            ).props("outline no-caps")
+            with ui.element("div").classes("nc-row"):
+                ui.button(
+                    view.say("backups.restore_now"),
+                    icon="restart_alt",
+                    on_click=lambda: ask_restart(
+                        view, details=view.say("backups.restore_now_what", name=prepared.backup)
+                    ),
+                ).props("unelevated no-caps")
+                ui.button(
+                    view.say("backups.cancel_restore"),
+                    on_click=lambda: view.perform(
+                        area.cancel_restore(actor), view.say("backups.cancelled"), refresh=refresh
+                    ),
+                ).props("outline no-caps")
 
 
 def _draw_backup(
@@ -183,4 +192,6 @@ async def _ask_restore(
 
 
 def _size(count: int) -> str:
+    if count < 1e6:
+        return f"{count / 1e3:,.0f} kB"
     return f"{count / 1e6:,.1f} MB" if count < 1e9 else f"{count / 1e9:,.2f} GB"
