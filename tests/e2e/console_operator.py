@@ -14,12 +14,15 @@ from tests.e2e.test_browser_page import SLOW_MS
 class ConsoleOperator:
     """A person who looks at the pages of a bot and acts there."""
 
-    def __init__(self, page: Page, address: str) -> None:
+    def __init__(self, page: Page, address: str, *, telephone: bool) -> None:
         self.page, self.address = page, address
+        self._telephone = telephone
         self._pictures = 0
 
     async def open(self, name: str) -> None:
         """Click a page in the navigation."""
+        if self._telephone:  # there, the navigation is behind a button
+            await self.page.get_by_role("button", name="Open the list of pages").click()
         links = self.page.get_by_role("navigation").get_by_role("link", name=name, exact=True)
         await links.click()
         await expect(self.page.get_by_role("heading", level=1)).to_have_text(name)
@@ -70,6 +73,6 @@ async def at_the_console(
     context.on("weberror", lambda error: errors.append(str(error.error)))
     page = await context.new_page()
     page.on("dialog", lambda shown: errors.append(shown.message))
-    yield ConsoleOperator(page, address)
+    yield ConsoleOperator(page, address, telephone=telephone)
     await context.close()
     assert errors == []

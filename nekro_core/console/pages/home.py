@@ -202,7 +202,8 @@ def _has_platform(state: _BotState) -> bool:
 def _draw_running(view: View, state: _BotState) -> None:
     heading(view.say("home.running"))
     default = next((each for each in state.models if each.group == "default"), None)
-    if default is None:
+    failed = state.embedded is not None and state.embedded.phase is EmbeddedPhase.FAILED
+    if default is None or failed:
         model = view.say("home.none")
     elif default.embedded:
         model = view.say("home.embedded")
