@@ -114,7 +114,7 @@ async def test_a_persona_in_the_file_of_policies_is_not_overruled_by_a_click(app
     await personas.save(OTTO, persona="Rin", text="You are Rin.")
     conduct = personas._services.policies.conduct
     await conduct.put(("bot",), "persona", "You are as the file says.")
-    with pytest.raises(InvalidParameters, match="from the table .bot. of conduct.toml"):
+    with pytest.raises(InvalidParameters, match=r"from the table \[bot\] of conduct\.toml"):
         await personas.use_everywhere(OTTO, persona="Rin")
     await conduct.put(("bot",), "persona", None)
 
