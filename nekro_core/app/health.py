@@ -219,8 +219,13 @@ async def _weights(settings: Settings) -> Finding:
     except WeightsError as error:
         return Finding(area="model", ok=False, seen="the embedded one", remedy=str(error))
     if found is None:
+        if not settings.nekro_embedded.download:
+            remedy = "choose a model on the page Models, or allow the download of the embedded one"
+            return Finding(
+                area="model", ok=False, seen="none; the download is switched off", remedy=remedy
+            )
         return Finding(
-            area="model", ok=None, seen="the embedded one; its weights come with the first start"
+            area="model", ok=None, seen="the embedded one; the running bot downloads its weights"
         )
     return Finding(area="model", ok=True, seen=f"the embedded one, {found.name}")
 

@@ -36,6 +36,11 @@ class ProgressLine:
         self._out.write(f"\r\033[K{text}" if self._live else f"{text}\n")
         self._out.flush()
 
+    def share(self) -> None:
+        """Write whole lines from now on, as in a log, because others write to the terminal too."""
+        self.end()
+        self._live = False
+
     def end(self) -> None:
         """End the terminal's line, so that other output begins on a new line."""
         if self._live and self._what:

@@ -48,7 +48,6 @@ from nekro_core.app.settings_sources import SettingsError
 from nekro_core.backup.errors import BackupError
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.media.links import MOUNTED
-from nekro_core.llm.embedded import WeightsError, ensure_weights
 from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.preview.front import PreviewFront
@@ -88,6 +87,10 @@ def run() -> int:
 
     command = StartedCommand.of_this_process()
 
+    def announce(place: InstanceInfo, links: Sequence[str]) -> None:
+        line.share()  # the embedded model may still be downloaded
+        _announce(place, links)
+
     async def main() -> ShutdownSignals:
         settings = Settings.load()
         with _ended_by_signals() as ending:
@@ -96,11 +99,7 @@ def run() -> int:
                 settings = Settings.load()  # The restored folder has settings too.
             if await settle_before_start(settings):
                 settings = Settings.load()
-            if not settings.nekro_llm.configured:
-                models = settings.nekro_data_dir / "models"
-                await ensure_weights(settings.nekro_embedded, models, line.report)
-                line.end()
-            await serve(settings, ending, report=line.report, announce=_announce)
+            await serve(settings, ending, report=line.report, announce=announce)
         return ending
 
     try:
@@ -109,7 +108,7 @@ def run() -> int:
         if ended.starts_again:
             command.start_again()
         return ended.status  # noqa: TRY300 - `start_again` can fail too
-    except (SettingsError, PortTaken, StartFailed, StoreError, WeightsError, OSError) as error:
+    except (SettingsError, PortTaken, StartFailed, StoreError, OSError) as error:
         line.end()
         sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
         return 1
@@ -129,8 +128,8 @@ def short_switch_interval() -> Iterator[None]:
 
 
 def _look_ahead(settings: Settings) -> None:
-    """Check that data folder and port are free, because the download that follows may take half an
-    hour. Creates no file. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
+    """Check that data folder and port are free, because a restore that follows takes long. Creates
+    no file. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
     if settings.nekro_data_dir.is_dir():
         with DataFolderLock(settings.nekro_data_dir):
             pass

@@ -22,10 +22,12 @@ import httpx
 
 from nekro_core.app.instance import InstanceInfo, find_running_instance, read_instance_file
 from nekro_core.app.settings import Settings
+from nekro_core.cli.fetch import fetch_weights
 from nekro_core.system.errors import NekroError
 
-_START_S = 900.0
-"""Time limit for the start of a bot, in seconds. The first start downloads the model's weights."""
+_START_S = 180.0
+"""Time limit for the start of a bot, in seconds. It needs two, and much longer on a busy
+machine."""
 _END_S = 10.0
 """Time limit for the end of a started bot, in seconds. The bot needs 3 s at most."""
 _POLL_S = 0.1
@@ -48,7 +50,12 @@ class _Gone(NekroError):
 
 async def run(options: argparse.Namespace) -> int:
     """Talk in the room and as the person that were named. Return the exit status."""
-    return await talk(Settings.load(), room=options.room, speaker=options.name)
+    settings = Settings.load()
+    alone = not find_running_instance(settings.nekro_data_dir)
+    # The bot of this conversation would refuse the questions while it downloads its model.
+    if alone and not settings.nekro_llm.configured and await fetch_weights(settings) is None:
+        return 1
+    return await talk(settings, room=options.room, speaker=options.name)
 
 
 async def talk(

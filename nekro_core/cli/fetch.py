@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
@@ -11,16 +12,23 @@ from nekro_core.llm.embedded import WeightsError, ensure_weights
 async def run(_: argparse.Namespace) -> int:
     """Download the weights if they are not there, and print where they are. Return the exit
     status."""
-    settings = Settings.load()
+    path = await fetch_weights(Settings.load())
+    if path is None:
+        return 1
+    print(path)
+    return 0
+
+
+async def fetch_weights(settings: Settings) -> Path | None:
+    """Download the weights of the embedded model if they are missing. Return None, and print why,
+    if this fails."""
     line = ProgressLine(sys.stderr)
     try:
-        path = await ensure_weights(
+        return await ensure_weights(
             settings.nekro_embedded, settings.nekro_data_dir / "models", line.report
         )
     except WeightsError as error:
         print(error, file=sys.stderr)
-        return 1
+        return None
     finally:
         line.end()
-    print(path)
-    return 0

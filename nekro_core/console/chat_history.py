@@ -37,6 +37,7 @@ class ChatHistory:
         self._lines: dict[int, tuple[MessageView, ui.element, ui.element]] = {}
         self._undecided: dict[int, None] = {}
         self._area = view.operator.chats
+        self._before = 0
         with ui.element("section").classes("nc-chat-history") as self._box:
             self._box.props["tabindex"] = 0
             self._box.props["aria-label"] = view.say("chats.history")
@@ -55,6 +56,7 @@ class ChatHistory:
         lines = await self._area.history(
             self._view.actor, chat_key=self._chat_key, before=before, limit=_PAGE
         )
+        self._before = before
         self._column.clear()
         self._lines.clear()
         self._undecided.clear()
@@ -88,12 +90,29 @@ class ChatHistory:
     async def _follow(self) -> None:
         while True:
             async with self._area.follow(self._chat_key) as events:
+                await self._catch_up()
                 async for event in events:
                     match event:
                         case Recorded(record):
                             await self._update(record.seq)
                         case Working(_, busy):
                             self._on_working(busy)
+
+    async def _catch_up(self) -> None:
+        """Draw what happened between the reading of the page and the first event, or while events
+        were dropped."""
+        chat = await self._area.one(self._view.actor, chat_key=self._chat_key)
+        self._on_working(chat.working)
+        if self._before:
+            return
+        newest = max(self._lines, default=0)
+        lines = await self._area.history(
+            self._view.actor, chat_key=self._chat_key, before=0, limit=_PAGE
+        )
+        for line in lines:
+            drawn = self._lines.get(line.seq)
+            if line.seq > newest or (drawn is not None and drawn[0] != line):
+                await self._update(line.seq)
 
     async def _update(self, seq: int) -> None:
         """Draw a message that is new or changed."""

@@ -107,7 +107,9 @@ def _add_page(
         _draw_head(request, language)
         with _draw_frame(view, page, pages, bot_name):
             if not view.may(page.role):
-                ui.label(view.say("frame.not_allowed", role=page.role.value)).classes("nc-empty")
+                ui.label(
+                    view.say("frame.not_allowed", role=view.say(f"people.role_{page.role}"))
+                ).classes("nc-empty")
             else:
                 await _draw(page, view)
         await client.connected()
@@ -195,6 +197,8 @@ def _draw_frame(
         JobsMenu(view)
         _draw_palette(view, pages)
         _draw_preferences(view)
+    with ui.element("div").classes("nc-offline").props('role="status"'):
+        ui.label(view.say("frame.offline"))
     view.toasts = ui.column().classes("nc-toasts")
     return ui.element("main").classes("nc-main")
 
@@ -306,7 +310,7 @@ def _draw_preferences(view: View) -> None:
         with ui.menu():
             ui.menu_item(
                 view.say("frame.account", name=view.actor.name),
-                lambda: ui.navigate.to(f"{ROOT}/account"),
+                lambda: ui.navigate.to(link_to(f"{ROOT}/account")),
             )
             ui.menu_item(view.say("frame.log_out"), _log_out)
             ui.separator()

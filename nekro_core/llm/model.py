@@ -54,6 +54,10 @@ class ModelUnreachable(ModelError):
     retryable = True
 
 
+class ModelNotReady(ModelUnreachable):
+    """The model is still being downloaded."""
+
+
 class ModelRefused(ModelError):
     """The model or the provider's filter declines to answer the request."""
 

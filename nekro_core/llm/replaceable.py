@@ -32,6 +32,7 @@ class ReplaceableModel:
 
     def __init__(self, model: ChatModel) -> None:
         self._use = _Use(model)
+        self._preparing = anyio.CancelScope()
 
     @property
     def profile(self) -> ModelProfile:
@@ -44,8 +45,10 @@ class ReplaceableModel:
         return self._use.model
 
     async def replace(self, model: ChatModel) -> None:
-        """Use another model from now on. Does not wait for the requests that run."""
+        """Use another model from now on. Does not wait for the requests that run. The preparation
+        of the old model ends, because it may be a long download."""
         old, self._use = self._use, _Use(model)
+        self._preparing.cancel()
         await self._retire(old)
 
     async def retire(self) -> None:
@@ -53,9 +56,10 @@ class ReplaceableModel:
         await self._retire(self._use)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """See `ChatModel.prepare`."""
-        async with self._using() as model:
-            await model.prepare(likely)
+        """See `ChatModel.prepare`. It ends when the model is replaced."""
+        with anyio.CancelScope() as self._preparing:
+            async with self._using() as model:
+                await model.prepare(likely)
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:

@@ -116,6 +116,11 @@ class Embedded(Area):
             weights=tuple(weights),
         )
 
+    @query(role=AccessRole.VIEWER)
+    async def state(self, actor: Actor) -> EmbeddedState | None:  # noqa: ARG002
+        """Say what the embedded model does; nothing while another model is the default one."""
+        return self._models.embedded_state
+
     @action(role=AccessRole.OPERATOR)
     async def download(
         self,

@@ -161,18 +161,26 @@ class People(Area):
 
     @action(role=AccessRole.VIEWER)
     async def set_password(
-        self, actor: Actor, *, password: SecretStr, present: SecretStr = _NOT_GIVEN
+        self,
+        actor: Actor,
+        *,
+        password: SecretStr,
+        present: SecretStr = _NOT_GIVEN,
+        session_id: Annotated[int, Field(ge=0)] = 0,
     ) -> Change[None]:
-        """Choose a new password for oneself. All own sessions end.
+        """Choose a new password for oneself. All own sessions end, but for one that may be named.
 
         Args:
             password: The new password: 12 to 256 characters.
             present: The present password. Not needed by a person who has none.
+            session_id: The own session that does not end; 0 if all end.
         """
         _by_person(actor)
         person = await self._own(actor)
         await self._check_present(actor, person, present)
-        await self._identity.people.set_password(person, password.get_secret_value())
+        await self._identity.people.set_password(
+            person, password.get_secret_value(), session_id=session_id
+        )
         return Change(result=None, subject=person.name)
 
     @action(role=AccessRole.VIEWER)

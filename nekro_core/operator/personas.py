@@ -104,6 +104,39 @@ class Personas(Area):
         except UnknownPersona as error:
             raise NoSuchItem(str(error)) from None
 
+    @query(role=AccessRole.VIEWER)
+    async def everywhere(self, actor: Actor) -> str:  # noqa: ARG002
+        """Get the name of the persona that all chats use, except those with a persona of their own;
+        empty if they use the persona of the settings."""
+        return self._services.policies.conduct.book.bot.persona_name or ""
+
+    @action(role=AccessRole.OPERATOR)
+    async def use_everywhere(
+        self,
+        actor: Actor,
+        *,
+        persona: Annotated[str, Field(max_length=64)] = "",
+    ) -> Change[str]:
+        """Let all chats use a persona, except those with a persona of their own.
+
+        Args:
+            persona: Its name; empty for the persona of the settings.
+        """
+        if persona and self._in_use(persona) is None:
+            raise NoSuchItem(f"there is no persona {persona!r}")
+        conduct = self._services.policies.conduct
+        if conduct.book.bot.persona is not None:
+            raise InvalidParameters(
+                {
+                    "persona": "the policy of the whole bot has a text of its own, which would "
+                    "win: remove `persona` from the table [bot] of conduct.toml first"
+                }
+            )
+        old = await self.everywhere(actor)
+        await conduct.put(("bot",), "persona_name", persona or None)
+        undo = UndoCall(action="personas.use_everywhere", parameters={"persona": old})
+        return Change(result=persona, subject=persona or old, old=old, new=persona, undo=undo)
+
     @action(role=AccessRole.OPERATOR)
     async def save(
         self,

@@ -4,9 +4,10 @@ import re
 import time
 from collections.abc import AsyncIterator
 
+import anyio
 import httpx
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
 from tests.console.fill_chats import EVIL
 from tests.console.process import running_console
@@ -83,6 +84,29 @@ async def test_a_new_message_is_on_the_open_pages_at_once(browser: Browser, addr
     await expect(listed.locator(".nc-chats-row").first).to_contain_text("the newest words")
     await shown.context.close()
     await listed.context.close()
+
+
+async def test_a_message_that_came_while_the_page_was_opened_is_shown(
+    browser: Browser, address: str
+) -> None:
+    context = await browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
+    page, go_on = await context.new_page(), anyio.Event()
+
+    async def hold(route: Route) -> None:
+        await go_on.wait()
+        await route.continue_()
+
+    # The bot has written the page, and the browser does not run it yet.
+    await page.route(re.compile(r"/_nicegui/.*\.js"), hold)
+    await page.goto(f"{address}/ui/console/chats/fake-group_30003", wait_until="commit")
+    await hear(address, "said in between")
+    go_on.set()
+    history = page.locator(".nc-chat-history")
+    await expect(history.get_by_text("said in between")).to_have_count(1)
+    await hear(address, "and said later")
+    await expect(history.get_by_text("and said later")).to_have_count(1)
+    await expect(history.get_by_text("said in between")).to_have_count(1)
+    await context.close()
 
 
 async def test_an_operator_speaks_as_the_bot(browser: Browser, address: str) -> None:

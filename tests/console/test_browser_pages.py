@@ -91,6 +91,31 @@ async def test_ctrl_k_finds_a_page_and_enter_opens_it(browser: Browser, address:
     await shown.context.close()
 
 
+async def test_every_link_of_every_page_leads_somewhere(browser: Browser, address: str) -> None:
+    context = await browser.new_context(locale="en-US")
+    page = await context.new_page()
+    links: dict[str, str] = {}
+    for each in LISTED:
+        await page.goto(address + each.address)
+        await page.wait_for_selector(".nc-main")
+        await page.wait_for_load_state("networkidle")
+        for href in await page.evaluate("[...document.links].map(link => link.href)"):
+            if href.startswith(address):
+                links.setdefault(href.partition("#")[0], each.address)
+    dead = {}
+    for href, found_on in links.items():
+        answer = await context.request.fetch(href, method="GET")
+        # The chat page is no part of this site.
+        if answer.status == 404 and href != f"{address}/ui/":
+            dead[href] = found_on
+    assert dead == {}
+    assert len(links) > len(LISTED)
+    await page.get_by_label("Colours and language").click()
+    await page.get_by_text("My account").last.click()
+    await page.wait_for_url(f"{address}/ui/console/account")
+    await context.close()
+
+
 async def test_the_language_and_the_theme_are_remembered(browser: Browser, address: str) -> None:
     shown = await opened(browser, address + "/ui/console/audit", size=WIDE, theme="light")
     await shown.get_by_label("Colours and language").click()

@@ -99,6 +99,39 @@ async def test_a_person_makes_a_token_that_is_shown_once_and_logs_out(
     await shown.context.close()
 
 
+async def test_an_open_page_shows_the_login_when_its_session_was_ended(
+    browser: Browser, address: str
+) -> None:
+    shown = await logged_in(browser, address, "people", AccessRole.OWNER)
+    other = await logged_in(browser, address, "account", AccessRole.OWNER)
+    await expect(other.get_by_text("Chrome, Linux").first).to_be_visible()
+    await other.get_by_label("Your present password").first.fill(PASSWORD)
+    await other.get_by_label("New password").fill(PASSWORD)
+    await other.get_by_role("button", name="Change password").click()
+    await expect(other.get_by_text("The password is set.")).to_be_visible()
+    # The browser in which it was changed stays logged in; the other one is told by itself.
+    await expect(shown.get_by_role("heading", name="Log in")).to_be_visible()
+    await other.reload()
+    await expect(other.get_by_text("this browser")).to_be_visible()
+    await shown.context.close()
+    await other.context.close()
+
+
+async def test_a_lost_connection_is_told_and_what_is_typed_stays(
+    browser: Browser, address: str
+) -> None:
+    shown = await logged_in(browser, address, "account", AccessRole.VIEWER)
+    await shown.get_by_label("Name", exact=True).fill("typed before")
+    await shown.context.set_offline(True)
+    await shown.evaluate("window.socket.io.engine.close()")
+    notice = shown.get_by_text("No connection. Trying again")
+    await expect(notice).to_be_visible()
+    await shown.context.set_offline(False)
+    await expect(notice).to_be_hidden()
+    await expect(shown.get_by_label("Name", exact=True)).to_have_value("typed before")
+    await shown.context.close()
+
+
 async def test_a_backup_is_made_downloaded_uploaded_and_its_restore_prepared(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:

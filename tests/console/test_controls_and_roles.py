@@ -4,7 +4,7 @@ from types import FunctionType
 
 import pytest
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages import PAGES
 from nekro_core.console.view import View

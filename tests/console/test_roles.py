@@ -181,7 +181,8 @@ async def test_a_page_above_the_role_says_so_and_shows_no_data(
     address = page.address + re.sub(r"\{.+\}", "1", page.path)
     shown = await site.browsers[role].get(address, headers={"accept-language": "en"})
     assert shown.status_code == 200
-    refusal = console_texts().say("frame.not_allowed", "en", role=page.role.value)
+    needed = console_texts().say(f"people.role_{page.role}", "en")
+    refusal = console_texts().say("frame.not_allowed", "en", role=needed)
     assert (refusal in shown.text) == (not role.allows(page.role))
     if not role.allows(page.role):
         own = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.app import App
+from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.llm.scripted import ScriptedModel

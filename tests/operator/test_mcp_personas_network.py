@@ -93,6 +93,32 @@ async def test_a_persona_is_saved_and_each_change_can_be_taken_back(app: App) ->
         await personas.restore(OTTO, persona="Lin", number=1)
 
 
+async def test_all_chats_use_a_persona_until_that_is_taken_back(app: App) -> None:
+    personas, audit = app.operations.personas, app.operations.audit
+    policies = app.operations.chats
+    chat = ChatKey.parse("web-private_lin")
+    await personas.save(OTTO, persona="Rin", text="You are Rin.")
+    assert await personas.everywhere(VERA) == ""
+    used = await personas.use_everywhere(OTTO, persona="Rin")
+    assert await personas.everywhere(VERA) == "Rin"
+    assert (await policies.policy(VERA, chat_key=chat)).persona == "You are Rin."
+    await audit.undo(OTTO, entry_id=used.entry_id)
+    assert await personas.everywhere(VERA) == ""
+    assert (await policies.policy(VERA, chat_key=chat)).persona != "You are Rin."
+    with pytest.raises(NoSuchItem, match="there is no persona 'Nobody'"):
+        await personas.use_everywhere(OTTO, persona="Nobody")
+
+
+async def test_a_persona_in_the_file_of_policies_is_not_overruled_by_a_click(app: App) -> None:
+    personas = app.operations.personas
+    await personas.save(OTTO, persona="Rin", text="You are Rin.")
+    conduct = personas._services.policies.conduct
+    await conduct.put(("bot",), "persona", "You are as the file says.")
+    with pytest.raises(InvalidParameters, match=r"from the table \[bot\] of conduct\.toml"):
+        await personas.use_everywhere(OTTO, persona="Rin")
+    await conduct.put(("bot",), "persona", None)
+
+
 async def test_a_trial_of_a_persona_needs_either_a_name_or_a_text(app: App) -> None:
     personas, chat = app.operations.personas, ChatKey.parse("web-private_lin")
     with pytest.raises(InvalidParameters):

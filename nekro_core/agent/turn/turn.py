@@ -35,6 +35,7 @@ from nekro_core.llm.model import (
     ChatModel,
     KeyRejected,
     ModelError,
+    ModelNotReady,
     ModelRefused,
     ModelUnreachable,
     QuotaExceeded,
@@ -58,6 +59,7 @@ from nekro_core.sandbox.box import (
 _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (KeyRejected, "key"),
     (QuotaExceeded, "quota"),
+    (ModelNotReady, "not_ready"),
     (ModelUnreachable, "unreachable"),
     (ModelRefused, "refused"),
     (RequestRejected, "rejected"),

@@ -1,9 +1,14 @@
 """Draws the page about the running version."""
 
+import re
+
 from nicegui import ui
 
 from nekro_core.console.view import View
 from nekro_core.console.widgets import heading, local_time
+
+_LINK_TO_FILE = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
+"""A Markdown link whose address is a file's path."""
 
 
 async def about_page(view: View) -> None:
@@ -22,7 +27,8 @@ async def about_page(view: View) -> None:
     heading(view.say("about.changes"))
     if about.changes:
         with ui.element("div").classes("nc-card nc-prose").props('tabindex="0"'):
-            ui.markdown(about.changes)
+            # Files of the source code are not served.
+            ui.markdown(_LINK_TO_FILE.sub(r"\1", about.changes))
     else:
         ui.label(view.say("about.no_changes")).classes("nc-soft")
     heading(view.say("about.packages"))

@@ -5,6 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
+from nekro_core.console.browser_name import browser_name
 from nekro_core.console.copy_button import copy_button
 from nekro_core.console.shown_once import qr_of_svg, show_once
 from nekro_core.console.view import View
@@ -72,11 +73,19 @@ def _draw_password(view: View, *, has_password: bool) -> None:
 
             async def change() -> None:
                 changing = area.set_password.invoke(
-                    actor, {"password": new.value or "", "present": present.value or ""}
+                    actor,
+                    {
+                        "password": new.value or "",
+                        "present": present.value or "",
+                        "session_id": view.session_id,
+                    },
                 )
-                await view.perform(changing, view.say("account.password_set"), refresh=clear)
+                await view.perform(
+                    changing, view.say("account.password_set", name=actor.name), refresh=clear
+                )
 
-            ui.button(view.say("account.set_password"), on_click=change).props("outline no-caps")
+            key = "account.change_password" if has_password else "account.set_password"
+            ui.button(view.say(key), on_click=change).props("outline no-caps")
 
 
 async def _draw_factor(view: View, refresh: Callable[[], Any]) -> None:
@@ -181,7 +190,8 @@ def _draw_session(view: View, session: SessionView, refresh: Callable[[], Any]) 
     with ui.element("article").classes("nc-card nc-row"):
         if session.session_id == view.session_id:
             badge(view.say("account.this_browser"), "good")
-        ui.label(session.user_agent or view.say("account.unknown_browser")).classes("nc-grow")
+        name = browser_name(session.user_agent) or view.say("account.unknown_browser")
+        ui.label(name).classes("nc-grow").props["title"] = session.user_agent
         used = view.say("people.last_seen", time=local_time(session.last_used))
         ui.label(f"{session.address} · {used}").classes("nc-soft nc-small")
         ui.button(

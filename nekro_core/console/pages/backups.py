@@ -6,6 +6,7 @@ from typing import Any
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
+from nekro_core.console.restart import ask_restart
 from nekro_core.console.view import View
 from nekro_core.console.widgets import (
     badge,
@@ -117,12 +118,20 @@ def _draw_prepared(view: View, prepared: RestoreView, refresh: Callable[[], Any]
         kind = "backups.with_secrets" if prepared.secrets else "backups.without_secrets"
         ui.label(view.say(kind)).classes("nc-soft")
         if view.may(AccessRole.OWNER):
-            ui.button(
-                view.say("backups.cancel_restore"),
-                on_click=lambda: view.perform(
-                    area.cancel_restore(actor), view.say("backups.cancelled"), refresh=refresh
-                ),
-            ).props("outline no-caps")
+            with ui.element("div").classes("nc-row"):
+                ui.button(
+                    view.say("backups.restore_now"),
+                    icon="restart_alt",
+                    on_click=lambda: ask_restart(
+                        view, details=view.say("backups.restore_now_what", name=prepared.backup)
+                    ),
+                ).props("unelevated no-caps")
+                ui.button(
+                    view.say("backups.cancel_restore"),
+                    on_click=lambda: view.perform(
+                        area.cancel_restore(actor), view.say("backups.cancelled"), refresh=refresh
+                    ),
+                ).props("outline no-caps")
 
 
 def _draw_backup(

@@ -2,15 +2,16 @@
 steps of a new bot."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nicegui import ui
 
 from nekro_core.console.pages.statistics import draw_tile
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading, local_time, start_job
 from nekro_core.delivery.platforms.contract import AccountState
 from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
+from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
 from nekro_core.operator.models import ModelView
@@ -36,6 +37,7 @@ class _BotState:
     accounts: Sequence[AccountView]
     models: Sequence[ModelView]
     plugins: PluginsView
+    embedded: EmbeddedState | None
     has_password: bool
 
 
@@ -45,9 +47,9 @@ async def home_page(view: View) -> None:
 
     @ui.refreshable
     def live() -> None:
-        _draw_today(view, shown)
-        _draw_wrong(view, shown)
         _draw_steps(view, shown)
+        _draw_wrong(view, shown)
+        _draw_today(view, shown)
         _draw_running(view, shown)
 
     async def look() -> None:
@@ -75,8 +77,17 @@ async def _read(view: View) -> _BotState:
         accounts=await operator.platforms.accounts(actor),
         models=await operator.models.all(actor),
         plugins=await operator.plugins.every(actor),
+        embedded=_rounded(await operator.embedded.state(actor)),
         has_password=has_password,
     )
+
+
+def _rounded(state: EmbeddedState | None) -> EmbeddedState | None:
+    """Return the state with the download in whole percents, so that the page is not drawn again for
+    each piece."""
+    if state is None:
+        return None
+    return replace(state, done=int(100 * state.share), total=100 if state.total else 0)
 
 
 def _draw_today(view: View, state: _BotState) -> None:
@@ -111,6 +122,7 @@ def _draw_wrong(view: View, state: _BotState) -> None:
                 view.say("home.undelivered_hint"),
                 "undelivered",
             )
+        _draw_embedded(view, state.embedded)
         for platform in state.platforms:
             if platform.state is PlatformState.FAILED:
                 said = view.say("home.platform_failed", name=platform.title)
@@ -131,6 +143,17 @@ def _draw_wrong(view: View, state: _BotState) -> None:
             ui.label(view.say("home.nothing_wrong")).classes("nc-good")
 
 
+def _draw_embedded(view: View, state: EmbeddedState | None) -> None:
+    """Say that the bot cannot answer, because its embedded model is not there."""
+    if state is None:
+        return
+    if state.phase is EmbeddedPhase.FAILED:
+        _draw_problem(view, view.say("home.no_model"), state.reason, "models")
+    if state.phase is EmbeddedPhase.DOWNLOADING:
+        said = view.say("home.model_downloading", percent=state.done)
+        _draw_problem(view, said, view.say("home.model_downloading_hint"), "models")
+
+
 def _draw_problem(view: View, said: str, hint: str, page: str) -> None:
     with ui.element("article").classes("nc-card"), ui.element("div").classes("nc-row"):
         ui.icon("error_outline").classes("nc-bad")
@@ -141,7 +164,7 @@ def _draw_problem(view: View, said: str, hint: str, page: str) -> None:
 
 
 def _draw_open(view: View, address: str, about: str) -> None:
-    link = ui.link(view.say("home.open"), address)
+    link = ui.link(view.say("home.open"), link_to(address))
     link.props["aria-label"] = f"{view.say('home.open')}: {about}"
 
 
@@ -150,7 +173,7 @@ def _draw_steps(view: View, state: _BotState) -> None:
         ("talk", "/ui/", state.today.ever.messages > 0),
         ("model", f"{ROOT}/models", any(not each.embedded for each in state.models)),
         ("platform", f"{ROOT}/platforms", _has_platform(state)),
-        ("people", f"{ROOT}/people", state.has_password),
+        ("people", f"{ROOT}/account", state.has_password),
     )
     if all(done for _, _, done in steps):
         return
@@ -167,7 +190,8 @@ def _draw_steps(view: View, state: _BotState) -> None:
                     if not done:
                         hint = view.say(f"home.step_{name}_hint")
                         ui.label(hint).classes("nc-soft nc-small")
-                badge(view.say("home.step_done" if done else "home.step_open"), "good" * done)
+                if done:
+                    badge(view.say("home.step_done"), "good")
                 _draw_open(view, address, title)
 
 
@@ -181,7 +205,8 @@ def _has_platform(state: _BotState) -> bool:
 def _draw_running(view: View, state: _BotState) -> None:
     heading(view.say("home.running"))
     default = next((each for each in state.models if each.group == "default"), None)
-    if default is None:
+    failed = state.embedded is not None and state.embedded.phase is EmbeddedPhase.FAILED
+    if default is None or failed:
         model = view.say("home.none")
     elif default.embedded:
         model = view.say("home.embedded")

@@ -14,7 +14,9 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.system.logs.line import LogFilter, LogLine
 from nekro_core.system.logs.ring import MissedLines
 
-DOWNLOAD = "/api/v1/logs"
+DOWNLOAD = "../../api/v1/logs"
+"""As seen from the page. A path of the page that begins with a slash would get the page's
+prefix."""
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ERROR": 40}
 _FIRST_LINES = 200
 _MOST_LINES = 1000

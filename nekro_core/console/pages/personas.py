@@ -5,7 +5,7 @@ from nicegui import ui
 from nekro_core.console.persona_trial import draw_trial
 from nekro_core.console.persona_versions import draw_versions
 from nekro_core.console.view import View
-from nekro_core.console.widgets import empty, heading, local_time
+from nekro_core.console.widgets import badge, empty, heading, local_time
 from nekro_core.operator.errors import ChangedMeanwhile
 from nekro_core.operator.personas import PersonaLine
 from nekro_core.operator.roles import AccessRole
@@ -29,7 +29,7 @@ class _Library:
 
     def __init__(self, view: View) -> None:
         self._view, self._area = view, view.operator.personas
-        self._shown: tuple[list[PersonaLine], list[PersonaLine]] | None = None
+        self._shown: tuple[list[PersonaLine], list[PersonaLine], str] | None = None
         self._editor = ui.element("div").classes("nc-wide nc-personas-editor")
         if view.may(AccessRole.OPERATOR):
             ui.button(view.say("personas.new"), icon="add", on_click=self._begin).props(
@@ -40,27 +40,33 @@ class _Library:
     async def refresh(self) -> None:
         """Draw the lists anew if they have changed. An open editor stays as it is."""
         view, area = self._view, self._area
-        present = (await area.all(view.actor), await area.all(view.actor, removed=True))
+        present = (
+            await area.all(view.actor),
+            await area.all(view.actor, removed=True),
+            await area.everywhere(view.actor),
+        )
         if present == self._shown:
             return
         self._shown = present
-        used, removed = present
+        used, removed, everywhere = present
         self._list.clear()
         with self._list:
             if not used:
                 empty(view, "personas.nothing")
             for each in used:
-                self._draw_line(each)
+                self._draw_line(each, everywhere=each.name == everywhere)
             if removed:
                 heading(view.say("personas.removed"))
             for each in removed:
                 self._draw_removed(each)
 
-    def _draw_line(self, line: PersonaLine) -> None:
+    def _draw_line(self, line: PersonaLine, *, everywhere: bool) -> None:
         view = self._view
         with ui.element("article").classes("nc-card"):
             with ui.element("div").classes("nc-row"):
                 ui.label(line.name).classes("nc-personas-name nc-grow")
+                if everywhere:
+                    badge(view.say("personas.everywhere"), "good")
                 about = view.say(
                     "personas.version", number=line.revision, time=local_time(line.saved_at)
                 )
@@ -72,6 +78,7 @@ class _Library:
                     "flat dense no-caps"
                 )
                 if view.may(AccessRole.OPERATOR):
+                    self._draw_use(line, everywhere=everywhere)
                     ui.button(
                         view.say("personas.remove"),
                         on_click=lambda: view.perform(
@@ -82,6 +89,19 @@ class _Library:
                             refresh=self.refresh,
                         ),
                     ).props("flat dense no-caps")
+
+    def _draw_use(self, line: PersonaLine, *, everywhere: bool) -> None:
+        view = self._view
+        given = {"persona": "" if everywhere else line.name}
+        done = "personas.used_nowhere" if everywhere else "personas.used_everywhere"
+        ui.button(
+            view.say("personas.use_nowhere" if everywhere else "personas.use_everywhere"),
+            on_click=lambda: view.perform(
+                self._area.use_everywhere.invoke(view.actor, given),
+                view.say(done, name=line.name),
+                refresh=self.refresh,
+            ),
+        ).props("flat dense no-caps")
 
     def _draw_removed(self, line: PersonaLine) -> None:
         view = self._view

@@ -107,7 +107,7 @@ def _draw_install(view: View, actions: PluginActions) -> None:
             actions.look((source.value or "").strip())
 
         with ui.element("div").classes("nc-row"):
-            source = ui.input(view.say("plugins.source")).props("outlined dense")
+            source = ui.input(view.say("plugins.source")).props("outlined dense stack-label")
             source.classes("nc-plugin-source").on("keydown.enter", look)
             source.props["placeholder"] = "https://github.com/NAME/PLUGIN.git#main"
             ui.button(view.say("plugins.look"), on_click=look).props("unelevated no-caps")

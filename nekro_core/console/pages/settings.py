@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from nicegui import ui
 
 from nekro_core.console.pages.setting_card import SettingCard
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.restart import ask_restart
+from nekro_core.console.view import View
 from nekro_core.console.widgets import confirm, empty
 from nekro_core.operator.roles import AccessRole
 from nekro_core.operator.settings import SettingsState
@@ -13,24 +14,6 @@ from nekro_core.system.errors import NekroError
 from nekro_core.system.setting_info import SettingInfo
 
 _READ_AGAIN_S = 4.0
-_COME_BACK = f"""
-(async () => {{
-  const began = Date.now();
-  let gone = false;
-  for (;;) {{
-    await new Promise(done => setTimeout(done, 500));
-    try {{
-      const answer = await fetch("{ROOT}/settings", {{cache: "no-store", redirect: "manual"}});
-      if (answer.status < 500 && (gone || Date.now() - began > 15000)) {{
-        location.reload();
-        return;
-      }}
-    }} catch (error) {{ gone = true; }}
-  }}
-}})()
-"""
-"""Loads the page again when the bot answers again. If the bot was away too briefly to be noticed,
-the page is loaded after 15 s."""
 
 
 async def settings_page(view: View) -> None:
@@ -143,31 +126,7 @@ class _SettingsPage:
             )
 
     async def _restart(self) -> None:
-        view = self._view
-        if not await confirm(
-            view,
-            view.say("settings.restart_ask"),
-            details=view.say("settings.restart_details"),
-            button=view.say("settings.restart_now"),
-        ):
-            return
-        begun: list[bool] = []
-
-        async def note() -> None:
-            begun.append(True)
-
-        await view.perform(
-            self._area.restart(self._actor), view.say("settings.restarting"), refresh=note
-        )
-        if begun:
-            with (
-                ui.dialog(value=True).props("persistent"),
-                ui.card().classes("nc-dialog"),
-                ui.row().props('role="status"'),
-            ):
-                ui.spinner(size="22px")
-                ui.label(view.say("settings.restarting"))
-            ui.run_javascript(_COME_BACK)
+        await ask_restart(self._view)
 
 
 def _tables(infos: Sequence[SettingInfo]) -> list[str]:

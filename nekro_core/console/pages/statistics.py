@@ -68,6 +68,7 @@ class _StatisticsPage:
         self._ranking = Ranking(view, self._show_one)
         self._span: dict[str, Any] | None = None
         self._tiles: dict[str, ui.label] = {}
+        self._drawn_notes: list[ui.label] = []
         self._charts: dict[str, ChartCard] = {}
         self._latency: ChartCard | None = None
         self._rows: list[StatisticsRow] = []

@@ -25,3 +25,15 @@ async function copyText(text) {
   area.select();
   try { return document.execCommand("copy"); } finally { area.remove(); }
 }
+// Says that the connection is lost. If the login has ended, the page is loaded again, so that the person can log in.
+let ticksOffline = 0;
+setInterval(async () => {
+  const lost = Boolean(window.socket && window.did_handshake && !window.socket.connected);
+  ticksOffline = lost ? ticksOffline + 1 : 0;
+  document.documentElement.classList.toggle("nc-is-offline", ticksOffline > 1);
+  if (ticksOffline % 3 !== 2) return;
+  try {
+    const answer = await fetch("/api/v1/operator/people/myself", { cache: "no-store" });
+    if (answer.status === 401) location.reload();
+  } catch { /* the bot does not answer yet */ }
+}, 1000);

@@ -17,6 +17,7 @@ from nekro_core.llm.embedded.weights import DownloadProgress, WeightsError
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
+    ModelNotReady,
     ModelProfile,
     ModelUnreachable,
     Price,
@@ -60,6 +61,11 @@ class EmbeddedState:
     reason: str = ""
     done: int = 0
     total: int = 0
+
+    @property
+    def share(self) -> float:
+        """How much of the download is done, from 0 to 1."""
+        return min(1.0, self.done / self.total) if self.total else 0.0
 
 
 class EmbeddedModel:
@@ -186,7 +192,13 @@ class EmbeddedModel:
 
     @asynccontextmanager
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """Send a request; see `ChatModel.stream`."""
+        """Send a request; see `ChatModel.stream`. While the weights are downloaded, which may take
+        half an hour, it raises `ModelNotReady`."""
+        if self._state.phase is EmbeddedPhase.DOWNLOADING:
+            raise ModelNotReady(
+                f"the embedded model is still being downloaded ({self._state.share:.0%}): wait, or "
+                "choose another model on the page Models"
+            )
         self._asked += 1
         self._reading.cancel()
         deltas = self._deltas(request)

@@ -5,7 +5,7 @@ import io
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -21,6 +21,10 @@ class Site:
     """For each of the next answers with a file, the number of bytes after which it breaks off."""
     wheels: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    owner: str = "someone"
+    """Whose repositories the hub has."""
+    hold: threading.Event | None = None
+    """If set, the hub sends half of a file, and the rest after this."""
     url: str = ""
 
     def add_wheel(self, distribution: str, version: str, member: str, data: bytes) -> str:
@@ -54,7 +58,7 @@ def serving(site: Site) -> Iterator[Site]:
             site.requests.append(f"{self.command} {self.path} {self.headers.get('Range', '')}")
 
         def do_HEAD(self) -> None:
-            if self.path.startswith("/someone/") and site.hub_file:
+            if self.path.startswith(f"/{site.owner}/") and site.hub_file:
                 self.send_response(302)
                 self.send_header("Location", "/storage")
                 self.send_header("X-Linked-ETag", f'"{site.hub_sha256}"')
@@ -89,7 +93,13 @@ def serving(site: Site) -> Iterator[Site]:
                 self.wfile.flush()
                 self.close_connection = True
                 return
-            self.wfile.write(data)
+            if site.hold is not None:
+                self.wfile.write(data[: len(data) // 2])
+                self.wfile.flush()
+                site.hold.wait(60)
+                data = data[len(data) // 2 :]
+            with suppress(ConnectionError):  # the client may have hung up
+                self.wfile.write(data)
 
         def _send_index(self, distribution: str) -> None:
             name = distribution.replace("-", "_")

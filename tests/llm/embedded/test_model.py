@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,27 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, ensure_weights
+from nekro_core.llm.embedded import (
+    DownloadProgress,
+    EmbeddedModel,
+    EmbeddedSettings,
+    ensure_weights,
+)
 from nekro_core.llm.embedded.server import SLOTS
 from nekro_core.llm.grammar import call_grammar
-from nekro_core.llm.model import ChatModel, ModelUnreachable, ReplyFinished, RequestUsage, TextDelta
+from nekro_core.llm.model import (
+    ChatModel,
+    ModelNotReady,
+    ModelUnreachable,
+    ReplyFinished,
+    RequestUsage,
+    TextDelta,
+)
+from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.system.locked_temp_folder import LockedTempFolder
 from tests.llm.conformance import ChatModelConformance, ask, listen, words_of
+from tests.llm.embedded.hub_and_index import Site, serving
 from tests.llm.test_grammar import a_parameter, a_tool
 
 FOLDER = Path("data/models")
@@ -174,3 +190,24 @@ async def test_missing_weights_are_an_error_if_downloading_is_switched_off(tmp_p
                 assert not [each async for each in deltas if isinstance(each, TextDelta)]
     finally:
         await model.aclose()
+
+
+async def test_questions_are_refused_while_the_weights_are_downloaded(tmp_path: Path) -> None:
+    release = threading.Event()
+    file = b"GGUF" * 1_000_000
+    with serving(Site(hub_file=file, hub_sha256="0" * 64, owner="Qwen", hold=release)) as site:
+        reports: list[DownloadProgress] = []
+        settings = EmbeddedSettings(hub_url=site.url)
+        model = ReplaceableModel(EmbeddedModel(settings, tmp_path, report=reports.append))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(model.prepare)
+            with anyio.fail_after(30):
+                while not any(each.done for each in reports):
+                    await anyio.sleep(0.01)
+            with pytest.raises(ModelNotReady, match="still being downloaded"):
+                await listen(model, ask("hello"))
+            # Nobody needs the download once another model is chosen.
+            with anyio.fail_after(30):
+                await model.replace(ScriptedModel(["hi"]))
+                release.set()
+    assert words_of(await listen(model, ask("hello"))) == "hi"
