@@ -1,6 +1,6 @@
 """Defines ``/quota``, which shows and changes how much may be used in 24 hours."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from nekro_core.agent.commands.services import CommandServices, command_texts
@@ -21,16 +21,6 @@ def quota_command(services: CommandServices) -> Command:
     """Return the command."""
     say = services.catalogue.say
 
-    def told(account: QuotaUsage, lang: str) -> str:
-        parts = [
-            say(f"own.quota.{measure.value}", lang, used=_number(used), most=_most(limit))
-            for measure, used, limit in account.measures()
-            if limit or used or measure is not Measure.MONEY
-        ]
-        if account.used.published_cost:
-            parts[-1] += f" ({say('own.quota.published', lang)})"
-        return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
-
     async def show(context: CommandExecutionContext, chat: ChatKey, of: str) -> CommandResponse:
         person = of if of and context.is_super_user else context.user_id
         accounts = []
@@ -40,7 +30,7 @@ def quota_command(services: CommandServices) -> Command:
             accounts.append(await quota_of_chat(services, chat))
         if not of and context.is_super_user:
             accounts.append(await quota_of_bot(services))
-        lines = [told(account, context.lang) for account in accounts]
+        lines = [_told(account, say, context.lang) for account in accounts]
         return CmdCtl.message("\n".join([*lines, *_how_to_change(services, context)]))
 
     async def change(
@@ -112,3 +102,15 @@ def _number(value: float) -> str:
 
 def _most(value: float) -> str:
     return _number(value) if value else "∞"
+
+
+def _told(account: QuotaUsage, say: Callable[..., str], lang: str) -> str:
+    """Return a quota and its usage in words."""
+    parts = [
+        say(f"own.quota.{measure.value}", lang, used=_number(used), most=_most(limit))
+        for measure, used, limit in account.measures()
+        if limit or used or measure is not Measure.MONEY
+    ]
+    if account.used.published_cost:
+        parts[-1] += f" ({say('own.quota.published', lang)})"
+    return f"{say(f'own.quota.of_{account.whose}', lang)} {', '.join(parts)}"
