@@ -19,10 +19,15 @@ _IN_QUERY = re.compile(
     r"([?&][\w.-]*(?:token|key|secret|passw(?:or)?d|signature)=)[^&#\s]+", re.IGNORECASE
 )
 
+_OPTION = re.compile(
+    r"(?<!\S)(--?[\w-]*(?:token|key|secret|passw(?:or)?d)=)(?!\$\{)\S+", re.IGNORECASE
+)
+"""An option of a program, for example ``--token=...``."""
+
 
 def masked(value: Any) -> Any:
     """Return a JSON value with stars in place of what looks like a secret: texts in an object under
-    a name such as ``api_key``, and passwords and keys in addresses.
+    a name such as ``api_key``, and passwords and keys in addresses and in options of programs.
 
     A name of the outermost object is the name of a parameter, and is not looked at. ``${NAME}``
     only stands for a secret, and stays.
@@ -33,8 +38,10 @@ def masked(value: Any) -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Return a text with stars in place of the passwords and keys in addresses."""
-    return _IN_QUERY.sub(rf"\1{STARS}", _PASSWORD.sub(rf"\1{STARS}", text))
+    """Return a text with stars in place of the passwords and keys in addresses and options."""
+    for pattern in (_PASSWORD, _IN_QUERY, _OPTION):
+        text = pattern.sub(rf"\1{STARS}", text)
+    return text
 
 
 def _inner(value: Any) -> Any:
