@@ -257,12 +257,14 @@ SCOPES: list[tuple[set[str], str, str, int]] = [
     ({"*"}, "POST", "/api/v1/operator/people/set_password", 403),
     ({"*"}, "POST", "/api/v1/operator/people/begin_second_factor", 403),
     ({"*"}, "POST", "/api/v1/operator/people/invite", 403),
+    ({"*"}, "POST", "/api/v1/operator/people/change_role", 403),
     ({"*"}, "GET", "/ui/", 401),  # a token opens no pages
 ]
 BODIES: dict[str, Any] = {
     "make_token": {"label": "x", "scopes": ["*"]},
     "set_password": {"password": OTHER_PASSWORD},
     "invite": {"name": "eve"},
+    "change_role": {"name": "owner", "role": "owner"},
 }
 
 
