@@ -9,11 +9,13 @@ import anyio
 from loguru import logger
 from nicegui import Client, ui
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from nekro_core.chat.catalogue import LANGUAGES, preferred
 from nekro_core.console.access.authentication import Visit
 from nekro_core.console.access.live_visits import LOOK_EVERY_S
 from nekro_core.console.jobs_menu import JobsMenu
+from nekro_core.console.open_pages import MAX_PAGES, OpenPages
 from nekro_core.console.texts import console_texts
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.operator.operator import Operator
@@ -76,8 +78,9 @@ def add_pages(
         closing: Set when the bot ends.
         bot_name: The bot's name, for the titles.
     """
+    opened = OpenPages()
     for page in pages:
-        _add_page(page, pages, operator, actor_of, closing, bot_name)
+        _add_page(page, pages, operator, actor_of, closing, bot_name, opened)
 
 
 def _add_page(
@@ -87,13 +90,17 @@ def _add_page(
     actor_of: ActorOf,
     closing: anyio.Event,
     bot_name: str,
+    opened: OpenPages,
 ) -> None:
     address = page.address.removeprefix("/ui") + page.path
 
     @ui.page(address, title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
-    async def show(client: Client, request: Request) -> None:
+    async def show(client: Client, request: Request) -> Response | None:
         language = _language_of(request)
         visit: Visit | None = getattr(request.state, "visit", None)
+        if visit is not None and not opened.admit(visit.person_id, client):
+            told = console_texts().say("frame.too_many_pages", language, most=MAX_PAGES)
+            return PlainTextResponse(told, 429)
         view = View(
             operator=operator,
             actor=actor_of(request),
@@ -114,7 +121,7 @@ def _add_page(
                 await _draw(page, view)
         await client.connected()
         if client.is_deleted:  # the browser closed the page before it connected
-            return
+            return None
         async with anyio.create_task_group() as tasks:
             for task in view.background:
                 tasks.start_soon(_guarded, task, client)
@@ -122,6 +129,7 @@ def _add_page(
             tasks.start_soon(_reload_when_changed, view, client)
             await client.disconnected()
             tasks.cancel_scope.cancel()
+        return None
 
 
 async def _draw(page: ConsolePage, view: View) -> None:

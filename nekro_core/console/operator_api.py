@@ -29,6 +29,9 @@ from nekro_core.operator.roles import Actor
 from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
+MAX_DEPTH = 64
+"""Maximum depth of objects and lists in parameters. Much deeper ones overflow the stack of whatever
+reads them."""
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Maximum size of the parameters of an action. Large files have routes of their own
 (`download_routes`)."""
@@ -117,13 +120,31 @@ async def _body(request: Request) -> Mapping[str, Any]:
     if not text.strip():
         return {}
     try:
-        parameters = json.loads(text)
+        parameters = _parsed(text)
     except (ValueError, RecursionError):
-        raise InvalidParameters({"body": "not JSON; expected an object of parameters"}) from None
+        told = f"not JSON of {MAX_DEPTH} levels at most; expected an object of parameters"
+        raise InvalidParameters({"body": told}) from None
     if not isinstance(parameters, dict):
         kind = type(parameters).__name__
         raise InvalidParameters({"body": f"JSON {kind}; expected an object of parameters"})
     return parameters
+
+
+def _parsed(text: str | bytes) -> Any:
+    """Parse JSON. Raises `ValueError` for what is none and for what is nested too deeply, and
+    `RecursionError`."""
+    value = json.loads(text)
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return value
+    raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
 
 
 def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str, Any]:
@@ -138,9 +159,11 @@ def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str
             parameters[name] = texts
         elif kinds & {"array", "object"}:
             try:
-                parameters[name] = json.loads(texts[0])
+                parameters[name] = _parsed(texts[0])
             except (ValueError, RecursionError):
-                raise InvalidParameters({name: "not readable as JSON"}) from None
+                raise InvalidParameters(
+                    {name: f"not readable as JSON of {MAX_DEPTH} levels"}
+                ) from None
         elif "null" in kinds and texts[0] == "":
             parameters[name] = None
         else:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic_core import to_jsonable_python
 
 from nekro_core.operator.entry_limit import EntryLimit
-from nekro_core.operator.masks import masked, masked_text
+from nekro_core.operator.masks import masked_parameters, masked_text
 from nekro_core.operator.roles import Actor
 from nekro_core.store import AuditRow
 
@@ -126,7 +126,7 @@ class AuditLog:
     async def begin(self, actor: Actor, action: str, parameters: Mapping[str, Any]) -> int:
         """Store that an action begins, with its parameters. What looks like a secret in them
         becomes stars. Returns the entry's number."""
-        given = masked(to_jsonable_python(parameters, fallback=str))
+        given = masked_parameters(to_jsonable_python(parameters, fallback=str))
         return await self.rows.begin(
             actor=actor.name,
             role=actor.role.value,

@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, NoSuchItem
+from nekro_core.operator.masks import masked
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.tools.mcp_client import (
     McpConfigChanged,
@@ -90,9 +91,11 @@ class Mcp(Area):
         self._servers = servers
 
     @query(role=AccessRole.VIEWER)
-    async def all(self, actor: Actor) -> McpServersView:  # noqa: ARG002
-        """List the servers with their states."""
+    async def all(self, actor: Actor) -> McpServersView:
+        """List the servers with their states. Whoever is no owner gets stars in place of what looks
+        like a secret, for example in the arguments of a command."""
         configured = await self._servers.configured()
+        owner = actor.role.allows(AccessRole.OWNER)
         states = {each.name: each for each in self._servers.states()}
         views = []
         for shown in configured.entries:
@@ -101,7 +104,7 @@ class Mcp(Area):
             views.append(
                 McpServerView(
                     name=shown.name,
-                    entry=shown.entry,
+                    entry=shown.entry if owner else _masked(shown.entry),
                     phase=phase,
                     reason=state.reason if state else shown.problem,
                     tools=state.tools if state else 0,
@@ -234,6 +237,10 @@ def _tool(tool: Tool) -> McpToolView:
         signature=signature_text(tool),
         description="\n".join(filter(None, (tool.summary, tool.details))),
     )
+
+
+def _masked(entry: McpServerEntry) -> McpServerEntry:
+    return McpServerEntry.model_validate(masked(entry.model_dump(mode="json")))
 
 
 def _dump(entry: McpServerEntry) -> dict[str, object]:

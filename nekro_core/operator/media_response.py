@@ -16,7 +16,7 @@ SHOWN = frozenset(
 )  # fmt: skip
 """MIME types that the browser may show in the page. All others are only downloaded, because HTML,
 SVG and other types can contain scripts."""
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z")
 
 
 def media_response(media: Media, data: bytes, range_header: str) -> Response:
@@ -53,4 +53,4 @@ def media_response(media: Media, data: bytes, range_header: str) -> Response:
 def _disposition(kind: str, name: str) -> str:
     """Return the header's value (RFC 6266). The name is encoded (RFC 8187), so it cannot add
     fields."""
-    return f"{kind}; filename*=UTF-8''{quote(name, safe='')}" if name else kind
+    return f"{kind}; filename*=UTF-8''{quote(name, safe='', errors='replace')}" if name else kind

@@ -1,7 +1,7 @@
 """Shows the language models, tests endpoints, and adds, changes and removes models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field, JsonValue, SecretStr, ValidationError
@@ -20,6 +20,7 @@ from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
+from nekro_core.operator.masks import masked
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.operator.settings import SettingsBook, written
 
@@ -102,10 +103,14 @@ class Models(Area):
         return [*provider_presets()]
 
     @query(role=AccessRole.VIEWER)
-    async def all(self, actor: Actor) -> list[ModelView]:  # noqa: ARG002
-        """List the default model and all model groups."""
+    async def all(self, actor: Actor) -> list[ModelView]:
+        """List the default model and all model groups. A viewer gets stars in place of what looks
+        like a secret, for example the password of a proxy."""
         groups = {DEFAULT: self._models.llm, **self._models.groups}
-        return [await _view(name, settings) for name, settings in groups.items()]
+        views = [await _view(name, settings) for name, settings in groups.items()]
+        if actor.role.allows(AccessRole.OPERATOR):
+            return views
+        return [replace(each, fields=masked(dict(each.fields))) for each in views]
 
     @query(role=AccessRole.VIEWER)
     async def known(

@@ -94,7 +94,7 @@ class People(Area):
     @action(role=AccessRole.OWNER)
     async def change_role(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         name: Name,
         role: AccessRole,
@@ -105,6 +105,7 @@ class People(Area):
             name: The person's name.
             role: The new role. The last owner keeps theirs.
         """
+        _by_person(actor)
         person = await self._one(name)
         await self._identity.people.change_role(person, role)
         undo = UndoCall(

@@ -148,6 +148,8 @@ class DeliveryRepository:
     ) -> list[DeliveryRow]:
         """Get the newest rows in any of these states, newest first, of one chat or of all. With
         ``before``, the id of a delivery, only older rows."""
+        if not states:
+            return []
         where = [f"d.state IN ({', '.join('?' * len(states))})"]
         values: list[Value] = [state.value for state in states]
         if chat_key is not None:

@@ -12,6 +12,8 @@ from nekro_core.operator.roles import AccessRole
 
 pytestmark = pytest.mark.jail
 
+DEEP = b'{"delivery_id": ' + b"[" * 500 + b"]" * 500 + b"}"
+
 
 async def test_a_word_needs_no_quotation_marks(api: httpx.AsyncClient) -> None:
     answer = await api.get("/chats/newest", params={"state": "observe", "before": "5"})
@@ -41,6 +43,7 @@ async def test_a_query_answers_with_json(api: httpx.AsyncClient) -> None:
             422,
             "state: Input should be 'on', 'observe' or 'off'",
         ),
+        ("GET", f"/undelivered/newest?states={'[' * 500}{']' * 500}", 422, "JSON of 64 levels"),
         ("GET", "/undelivered/newest?color=red", 422, "color: Extra inputs are not permitted"),
         ("POST", "/undelivered/drop", 422, "delivery_id: Field required"),
     ],
@@ -53,7 +56,7 @@ async def test_a_wrong_request_gets_an_error_that_says_what_is_wrong(
     assert text in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("body", [b"[1]", b"{", b"\xff", b"[" * 100_000, b'"text"'])
+@pytest.mark.parametrize("body", [b"[1]", b"{", b"\xff", b"[" * 100_000, b'"text"', DEEP])
 async def test_a_body_that_is_no_object_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
     answer = await api.post("/undelivered/drop", content=body)
     assert answer.status_code == 422

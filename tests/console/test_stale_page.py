@@ -12,6 +12,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from nekro_core.console.open_pages import MAX_PAGES
 from nekro_core.console.view import View
 from nekro_core.operator.audit import Done
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
@@ -100,3 +101,21 @@ async def test_a_browser_that_does_not_load_again_loses_the_page_of_its_former_r
                     async with browser.socket() as socket:
                         if not await browser.has_page(socket):
                             break
+
+
+@pytest.mark.jail
+async def test_nobody_opens_pages_without_end(tmp_path: Path) -> None:
+    """Each page takes memory of the bot."""
+    async with (
+        running_console(tmp_path, "tests.console.serve_site") as address,
+        httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as viewer,
+        httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as owner,
+    ):
+        for web, name in ((viewer, "viewer"), (owner, "owner")):
+            await web.post("/login", data={"name": name, "password": PASSWORD})
+        for _ in range(MAX_PAGES):
+            assert (await viewer.get("/ui/console/about")).status_code == 200
+        refused = await viewer.get("/ui/console/about", headers={"Accept-Language": "en"})
+        assert refused.status_code == 429
+        assert "Close some of them" in refused.text
+        assert (await owner.get("/ui/console/about")).status_code == 200

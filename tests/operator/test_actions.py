@@ -178,6 +178,7 @@ async def test_a_secret_in_the_wrong_place_is_not_in_the_audit_log(tmp_path: Pat
         for place in (
             {"fields": {"api_key": "hunter22", "max_tokens": "many"}},
             {"entry": {"headers": {"Authorization": "Bearer hunter22"}, "env": {"K": "${TOK}"}}},
+            {"args": ["--api-key=hunter22", "--token=${TOK}"]},
             {"url": "https://otto:hunter22@host/x", "list": ["http://h/?a=1&key=hunter22"]},
         ):
             await home.log.failed(

@@ -53,6 +53,16 @@ async def test_an_mcp_server_is_tested_added_and_removed(app: App) -> None:
         await mcp.remove(OLGA, server="peer")
 
 
+async def test_a_viewer_does_not_see_a_secret_in_the_arguments_of_a_server(app: App) -> None:
+    mcp = app.operations.mcp
+    entry = McpServerEntry(command="false", args=["--token=hunter22"], disabled=True)
+    await mcp.put(OLGA, server="a", entry=entry)
+    assert "--token=hunter22" in repr(await mcp.all(OLGA))
+    shown = repr(await mcp.all(VERA))
+    assert "hunter22" not in shown
+    assert "--token=***" in shown
+
+
 async def test_the_later_of_two_changes_of_mcp_servers_is_refused(app: App) -> None:
     mcp = app.operations.mcp
     revision = (await mcp.all(OTTO)).revision

@@ -4,11 +4,12 @@ import hashlib
 import os
 import tomllib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr
 
 from nekro_core.app.app import App
 from nekro_core.app.operator_settings import SettingsUnreadable
@@ -117,6 +118,20 @@ async def test_a_saved_key_is_not_sent_to_another_address(app: App, models: Mode
         assert thief.requests == []
         await models.put(OTTO, group="fast", fields=through, api_key=SecretStr(KEY))
         await models.put(OTTO, group="fast", fields={"proxy": None})
+
+
+async def test_a_viewer_does_not_see_what_looks_like_a_secret(models: Models) -> None:
+    fields: dict[str, JsonValue] = {
+        "base_url": "http://127.0.0.1:9/v1",
+        "model": "one",
+        "proxy": "http://otto:hunter22@proxy:1080",
+        "extra_body": {"api_key": "hunter22"},
+    }
+    await models.put(OTTO, group="fast", fields=fields)
+    assert "hunter22" in repr(await models.all(OTTO))
+    shown = repr(await models.all(replace(OTTO, role=AccessRole.VIEWER)))
+    assert "hunter22" not in shown
+    assert "http://otto:***@proxy:1080" in shown
 
 
 async def test_a_key_is_in_no_audit_entry(models: Models) -> None:

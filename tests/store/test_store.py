@@ -336,3 +336,7 @@ async def test_concurrent_writers_learn_whether_the_value_existed(store: Store) 
     told = await asyncio.gather(*(store.plugin_data.set("a", str(n)) for n in range(20)))
     assert sorted(told) == [0] + [1] * 19
     assert await store.plugin_data.get("a") == "19"
+
+
+async def test_no_states_name_no_deliveries(store: Store) -> None:
+    assert await store.deliveries.newest() == []

@@ -8,7 +8,10 @@ The guard puts the person who asks into the request's state: ``request.state.act
 and ``request.state.visit`` a `Visit`, which a page that stays open asks again.
 """
 
+from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 from loguru import logger
 from starlette.datastructures import Headers, MutableHeaders
@@ -37,6 +40,10 @@ POLICY = (
 PLUGINS_POLICY = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
 """The console shows plugins' pages in a frame. Other sites may not."""
 
+MAX_AT_ONCE = 200
+"""Maximum number of requests and websockets that one person has open. The web server takes 512
+connections in all: one person must not take them from the others."""
+
 
 class Guard:
     """The middleware that gets each request first, and passes it on or refuses it."""
@@ -48,6 +55,7 @@ class Guard:
         self._others = BodyLimitMiddleware(app)
         self._authenticator = authenticator
         self._allowed = allowed_hosts
+        self._open: Counter[int] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -61,9 +69,12 @@ class Guard:
             except StoreUnavailable as error:
                 logger.error("{}: {}", scope["path"], error)
                 answer = _json(503, "store", str(error))
+        if isinstance(answer, Visit) and self._open[answer.person_id] >= MAX_AT_ONCE:
+            answer = _too_many()
         if isinstance(answer, Visit):
             scope.setdefault("state", {}).update(actor=answer.actor, visit=answer)
-            await while_allowed(self._app, answer, scope, receive, _hardened(scope, send))
+            with self._counted(answer.person_id):
+                await while_allowed(self._app, answer, scope, receive, _hardened(scope, send))
         elif answer is None and _bounds_bodies(scope):
             await self._app(scope, receive, _hardened(scope, send))
         elif answer is None:
@@ -73,6 +84,20 @@ class Guard:
         else:
             await receive()  # the connection request must be read before it is refused
             await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
+
+    @contextmanager
+    def _counted(self, person_id: int) -> Iterator[None]:
+        """Count a request until the block ends. Those with the owner's token are not counted."""
+        if not person_id:
+            yield
+            return
+        self._open[person_id] += 1
+        try:
+            yield
+        finally:
+            self._open[person_id] -= 1
+            if not self._open[person_id]:
+                del self._open[person_id]
 
     def _place_refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
@@ -131,6 +156,15 @@ class Guard:
             "wrong token; the right one lies in secrets/web_access_token under the data folder",
             {"WWW-Authenticate": 'Bearer error="invalid_token"'},
         )
+
+
+def _too_many() -> Response:
+    return _json(
+        429,
+        "too_many_requests",
+        f"you have {MAX_AT_ONCE} requests and pages open: close some of them",
+        {"Connection": "close"},
+    )
 
 
 def _plugins_refusal(visit: Visit) -> Response | None:

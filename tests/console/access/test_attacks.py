@@ -1,6 +1,7 @@
 """What strangers, thieves and people with too small a role try, and what they get."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import StreamingResponse
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from nekro_core.console.access import live_visits
+from nekro_core.console.access import guard, live_visits
 from nekro_core.console.access.authentication import HALF_LOGIN_S, Authenticator, Visit
 from nekro_core.operator.identity import LastOwner
 from nekro_core.operator.identity.passwords import LONGEST
@@ -256,12 +257,14 @@ SCOPES: list[tuple[set[str], str, str, int]] = [
     ({"*"}, "POST", "/api/v1/operator/people/set_password", 403),
     ({"*"}, "POST", "/api/v1/operator/people/begin_second_factor", 403),
     ({"*"}, "POST", "/api/v1/operator/people/invite", 403),
+    ({"*"}, "POST", "/api/v1/operator/people/change_role", 403),
     ({"*"}, "GET", "/ui/", 401),  # a token opens no pages
 ]
 BODIES: dict[str, Any] = {
     "make_token": {"label": "x", "scopes": ["*"]},
     "set_password": {"password": OTHER_PASSWORD},
     "invite": {"name": "eve"},
+    "change_role": {"name": "owner", "role": "owner"},
 }
 
 
@@ -548,6 +551,49 @@ async def test_an_open_connection_ends_when_its_person_may_not_ask(
             else:
                 with pytest.raises(InvalidHandshake):
                     await again
+
+
+async def test_one_person_does_not_take_all_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MAX_AT_ONCE", 3)
+    app = FastAPI()
+
+    @app.websocket("/ui/echo")
+    async def echo(socket: WebSocket) -> None:
+        await socket.accept()
+        await socket.receive_text()
+
+    @app.get("/api/v1/name")
+    async def name(request: Request) -> str:
+        return str(request.state.actor.name)
+
+    async with guarded(app, tmp_path) as (url, authenticator), AsyncExitStack() as open_sockets:
+        people = authenticator.identity.people
+        owner = await people.owner()
+        _, secret = await people.invite("vera", AccessRole.VIEWER)
+        vera = await people.accept(secret, PASSWORD)
+        theirs = {"Cookie": await cookie(authenticator, vera)}
+        address = url.replace("http", "ws", 1) + "/ui/echo"
+
+        async def one_more() -> ClientConnection:
+            return await open_sockets.enter_async_context(
+                connect(address, additional_headers=theirs, proxy=None)
+            )
+
+        sockets = [await one_more() for _ in range(3)]
+        with pytest.raises(InvalidHandshake):
+            await one_more()
+        async with httpx.AsyncClient(base_url=url, verify=NO_TLS) as client:
+            refused = await client.get("/api/v1/name", headers=theirs)
+            assert (refused.status_code, refused.headers["connection"]) == (429, "close")
+            for headers in (
+                {"Cookie": await cookie(authenticator, owner)},
+                {"Authorization": f"Bearer {authenticator.access_token}"},
+            ):
+                assert (await client.get("/api/v1/name", headers=headers)).json() == "owner"
+            await sockets[0].close()
+            assert (await client.get("/api/v1/name", headers=theirs)).json() == "vera"
 
 
 async def cookie(authenticator: Authenticator, person: ConsolePerson) -> str:
