@@ -45,8 +45,13 @@ async def _no_answer() -> AsyncIterator[str]:
 
 
 def reply(request: ChatRequest) -> ScriptedReply:
-    """What the model says. A persona can make it so slow that a test sees a turn that runs."""
-    return _no_answer() if "You are very slow." in str(request.messages) else "hi"
+    """What the model says. A persona can make it so slow that a test sees a turn that runs, and a
+    person can ask for a file in the chat's box."""
+    if "You are very slow." in str(request.messages):
+        return _no_answer()
+    if "write it down" in str(request.messages[-1]):
+        return "```python\nopen('note.txt', 'w').write('milk')\nsend_channel_message('ok')\n```"
+    return "hi"
 
 
 ALL = ("statistics", "turns", "plugins", "people", "models", "chats", "platforms")

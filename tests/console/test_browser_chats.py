@@ -249,6 +249,36 @@ async def test_what_is_kept_is_counted_and_a_person_is_erased_after_a_question(
     await shown.context.close()
 
 
+async def test_a_box_is_looked_into_filled_put_to_sleep_and_ended(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    await hear(address, "Nekro, write it down")
+    await expect(shown.locator(".nc-chat-line-bot").get_by_text("ok", exact=True)).to_be_visible(
+        timeout=30_000
+    )
+    await shown.get_by_role("tab", name="Boxes").click()
+    panel = shown.get_by_role("tabpanel")
+    await expect(panel.get_by_text("awake")).to_be_visible()
+    await panel.get_by_role("button", name="Show files").click()
+    link = panel.get_by_role("link", name="note.txt")
+    source = await link.evaluate("link => link.href")
+    assert await (await shown.request.get(source)).text() == "milk"
+    given = {"name": "list.csv", "mimeType": "text/csv", "buffer": b"a,b"}
+    await panel.locator("input[type=file]").set_input_files(given)
+    await expect(panel.get_by_role("link", name="list.csv")).to_be_visible()
+    await panel.get_by_role("button", name="Put to sleep").click()
+    await expect(panel.get_by_text("asleep")).to_be_visible()
+    await panel.get_by_role("button", name="Show files").click()
+    await expect(panel.get_by_role("link", name="list.csv")).to_be_visible(timeout=30_000)
+    await panel.get_by_role("button", name="Delete").click()
+    dialog = shown.get_by_role("dialog")
+    await expect(dialog.get_by_text("with all its files?")).to_be_visible()
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(panel.get_by_text("This chat has no box.")).to_be_visible()
+    await shown.context.close()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_the_parts_beside_a_chat_have_no_serious_findings(
     browser: Browser, address: str, theme: str
