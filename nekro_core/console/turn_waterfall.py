@@ -80,7 +80,10 @@ def _draw_table(view: View, spans: Sequence[TraceSpan], begin: float) -> None:
 
 
 def _title(view: View, span: TraceSpan) -> str:
-    """Return what a span is. A message and a piece of code are known by their text."""
+    """Return what a span is. A message and a piece of code are known by their text. The labels of
+    waiting and of runs are codes, which the page tells in words elsewhere."""
+    if span.kind in ("person", "run"):
+        return view.say(f"turns.span_{span.kind}")
     by_text = span.kind in ("send", "statement")
     known = (span.detail if by_text else span.label) or span.label
     return f"{view.say(f'turns.span_{span.kind}')} {known[:_LABEL]}".strip()

@@ -94,9 +94,9 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediumView:
-    """A picture, voice, video or file of a message. `nekro_core.operator.chats.Chats.medium` finds
-    its bytes by ``number``, its place in the message from 0. ``problem`` says why the bot has no
-    copy."""
+    """A picture, voice, video or file of a message. `nekro_core.operator.chats.Chats.medium_bytes`
+    reads its bytes by ``number``, its place in the message from 0. ``problem`` says why the bot has
+    no copy."""
 
     number: int
     name: str

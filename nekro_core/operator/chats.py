@@ -3,14 +3,16 @@ them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from nekro_core.chat import ChatKey, Media, Receipt, Record, Segments, Text
+from nekro_core.chat import ChatKey, Media, Text
 from nekro_core.delivery.activity import Activity
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change
+from nekro_core.operator.chat_contents import MediaReading, MessageContents
+from nekro_core.operator.chat_parts import ChatControl, ChatTools, MessageSending
 from nekro_core.operator.chat_policy import (
     ChatPolicies,
     ChatPolicyView,
@@ -31,66 +33,16 @@ from nekro_core.operator.chat_views import (
     message_view,
 )
 from nekro_core.operator.contract import ActivityFeed
-from nekro_core.operator.errors import InvalidParameters, NoSuchItem, NotAllowed
+from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
-from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy import ChatState
 from nekro_core.policy.resolver import PolicyResolver
-from nekro_core.store import ChatSummary, HistoryLine, Store
-from nekro_core.store.traces import media_in
-from nekro_core.tools.names import ToolSet
+from nekro_core.store import ChatSummary, Store
 
 MAX_SAID = 20_000
 """Maximum number of characters of a message that an operator sends."""
-_MOST_LOOKED_AT = 1_000
-"""How many looks at recalled messages are remembered, for their pictures and files."""
 Limit = Annotated[int, Field(ge=1, le=500)]
 Seq = Annotated[int, Field(ge=0)]
-
-
-class ChatControl(Protocol):
-    """The running turns (`nekro_core.agent.session.sessions.Sessions`)."""
-
-    def working(self, chat_key: ChatKey) -> bool:
-        """Whether a turn of the chat runs."""
-
-    async def stop(self, chat_key: ChatKey) -> bool:
-        """Stop the chat's running turn. Returns False if no turn runs."""
-
-    def on_stop(self, record: Record) -> None:
-        """Stop the chat's running turn, or drop the questions before a message, and tell the
-        chat."""
-
-    async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Begin a new conversation, and drop the waiting questions: all, or those before a
-        message."""
-
-    async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
-        """Act on a change of what the bot does in a chat."""
-
-
-class MediaReading(Protocol):
-    """The stored media of chats (`nekro_core.delivery.media.store.MediaStore`)."""
-
-    async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
-        """Read a medium by its `Media.path`. None if it was deleted."""
-
-
-class MessageSending(Protocol):
-    """Sends a message (`nekro_core.delivery.outbound.outbox.Outbox`)."""
-
-    async def send(self, chat_key: ChatKey, segments: Segments) -> tuple[Receipt, ...]:
-        """Send a message. Returns the outcome of each platform call."""
-
-
-class ChatTools(Protocol):
-    """The tools of chats (`nekro_core.plugins.host.active_plugins.ActivePlugins`)."""
-
-    def context_for(self, chat_key: ChatKey) -> AgentCtx:
-        """Make a context in a chat."""
-
-    async def all_tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """Get the tools of a chat, with those that are switched off there."""
 
 
 class Chats(Area):
@@ -127,9 +79,8 @@ class Chats(Area):
         self._sessions = sessions
         self._outbox = outbox
         self._activity = activity
-        self._media = media
+        self._contents = MessageContents(store, media)
         self._tools = tools
-        self._looked_at: dict[tuple[str, int], None] = {}
 
     @query(role=AccessRole.VIEWER)
     async def newest(
@@ -243,7 +194,7 @@ class Chats(Area):
         Args:
             seq: The message's number.
         """
-        return decision_view(await self._line(seq))
+        return decision_view(await self._contents.line(seq))
 
     @query(role=AccessRole.VIEWER)
     async def policy(self, actor: Actor, *, chat_key: ChatKey) -> ChatPolicyView:  # noqa: ARG002
@@ -384,14 +335,8 @@ class Chats(Area):
         Args:
             seq: The message's number.
         """
-        line = await self._line(seq)
-        if not line.record.recalled:
-            raise NoSuchItem(f"message {seq} was not recalled; the history shows it")
-        self._looked_at[actor.name, seq] = None
-        if len(self._looked_at) > _MOST_LOOKED_AT:
-            del self._looked_at[next(iter(self._looked_at))]
-        subject = f"{line.record.chat_key} {seq}"
-        return Change(result=message_view(line, with_recalled=True), subject=subject)
+        view = await self._contents.recalled(actor, seq)
+        return Change(result=view, subject=f"{view.chat_key} {seq}")
 
     @action(role=AccessRole.OPERATOR)
     async def stop(
@@ -410,7 +355,7 @@ class Chats(Area):
         """
         ran = self._sessions.working(chat_key)
         if message:
-            self._sessions.on_stop((await self._line(message)).record)
+            self._sessions.on_stop((await self._contents.line(message)).record)
         else:
             ran = await self._sessions.stop(chat_key)
         return Change(result=ran, subject=str(chat_key))
@@ -434,25 +379,6 @@ class Chats(Area):
         await self._sessions.reset(chat_key, before)
         return Change(result=None, subject=str(chat_key))
 
-    async def medium(self, seq: int, number: int) -> tuple[ChatKey, Media]:
-        """Find a medium of a message, for a page that shows it.
-
-        Args:
-            seq: The message's number.
-            number: `MediumView.number`.
-
-        Returns:
-            The chat and the medium, whose path `MediaStore.read` takes.
-
-        Raises:
-            NoSuchItem: There is no such message or medium.
-        """
-        record = (await self._line(seq)).record
-        media = [*media_in(record.segments)]
-        if not 0 <= number < len(media):
-            raise NoSuchItem(f"message {seq} has no medium {number}")
-        return record.chat_key, media[number]
-
     async def medium_bytes(self, actor: Actor, seq: int, number: int) -> tuple[Media, bytes]:
         """Read a medium of a message, for a page that shows it.
 
@@ -468,13 +394,7 @@ class Chats(Area):
             NoSuchItem: There is no such message or medium, or the bot has no copy.
             NotAllowed: The message was recalled, and the actor has not called `show_recalled`.
         """
-        if (await self._line(seq)).record.recalled and (actor.name, seq) not in self._looked_at:
-            raise NotAllowed(f"message {seq} was recalled; chats.show_recalled shows it")
-        chat_key, medium = await self.medium(seq, number)
-        data = await self._media.read(chat_key, medium.path) if medium.path else None
-        if data is None:
-            raise NoSuchItem(f"the bot has no copy of medium {number} of message {seq}")
-        return medium, data
+        return await self._contents.medium(actor, seq, number)
 
     def follow(
         self, chat_key: ChatKey | None = None
@@ -500,12 +420,6 @@ class Chats(Area):
         if chat is None:
             raise NoSuchItem(f"the bot knows no chat {chat_key}")
         return chat
-
-    async def _line(self, seq: int) -> HistoryLine:
-        line = await self._store.chat_list.line(seq)
-        if line is None:
-            raise NoSuchItem(f"there is no message {seq}")
-        return line
 
     def _chat(self, chat: ChatSummary) -> ChatRowView:
         key = chat.chat_key

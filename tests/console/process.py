@@ -34,7 +34,7 @@ async def running_console(
     )
     try:
         async with httpx.AsyncClient(trust_env=False) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(180):
                 while True:
                     try:
                         await client.get(f"{address}/api/v1/operator/openapi.json")

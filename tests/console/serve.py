@@ -7,7 +7,7 @@ for all if none is named, and for none if the name is ``nothing``.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from nekro_core.app.settings import Settings
 from nekro_core.console.download_routes import download_routes
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
-from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import new_driver
 from tests.console import fill_chats
@@ -36,6 +37,21 @@ from tests.console.fill_turns import fill_turns
 def visitor(request: Request) -> Actor:
     role = AccessRole(request.cookies.get("role", "owner"))
     return Actor(name=role.value, role=role, origin=RequestOrigin.PAGE, address="127.0.0.1")
+
+
+async def _no_answer() -> AsyncIterator[str]:
+    yield "h"
+    await anyio.sleep(600)
+
+
+def reply(request: ChatRequest) -> ScriptedReply:
+    """What the model says. A persona can make it so slow that a test sees a turn that runs, and a
+    person can ask for a file in the chat's box."""
+    if "You are very slow." in str(request.messages):
+        return _no_answer()
+    if "write it down" in str(request.messages[-1]):
+        return "```python\nopen('note.txt', 'w').write('milk')\nsend_channel_message('ok')\n```"
+    return "hi"
 
 
 ALL = ("statistics", "turns", "plugins", "people", "models", "chats", "platforms")
@@ -56,9 +72,7 @@ async def main(folder: Path, port: int, named: Sequence[str]) -> None:
     configuration: dict[str, Any] = {**CONFIGURATION}
     driver = new_driver()
     async with (
-        App.open(
-            settings, configuration, model=ScriptedModel(lambda _: "hi"), logs=filled_log()[0]
-        ) as app,
+        App.open(settings, configuration, model=ScriptedModel(reply), logs=filled_log()[0]) as app,
         anyio.create_task_group() as tasks,
     ):
         app.platforms.attach(app, driver, configuration)

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 import anyio
 import httpx
 import pytest
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, Route, async_playwright, expect
 
 from tests.console.fill_chats import EVIL
 from tests.console.process import running_console
 from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM, NARROW, WIDE, opened
 
+SERIOUS = ("serious", "critical")
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
@@ -270,4 +272,52 @@ async def test_what_is_kept_is_counted_and_a_person_is_erased_after_a_question(
     await shown.goto(f"{address}/ui/console/chats")
     await expect(shown.locator(".nc-chats-row").first).to_be_visible()
     await expect(shown.get_by_text("fake-private_Lin")).to_have_count(0)
+    await shown.context.close()
+
+
+async def test_a_box_is_looked_into_filled_put_to_sleep_and_ended(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    await hear(address, "Nekro, write it down")
+    await expect(shown.locator(".nc-chat-line-bot").get_by_text("ok", exact=True)).to_be_visible(
+        timeout=30_000
+    )
+    await shown.get_by_role("tab", name="Boxes").click()
+    panel = shown.get_by_role("tabpanel")
+    await expect(panel.get_by_text("awake")).to_be_visible()
+    await panel.get_by_role("button", name="Show files").click()
+    link = panel.get_by_role("link", name="note.txt")
+    source = await link.evaluate("link => link.href")
+    assert await (await shown.request.get(source)).text() == "milk"
+    given = {"name": "list.csv", "mimeType": "text/csv", "buffer": b"a,b"}
+    await panel.locator("input[type=file]").set_input_files(given)
+    await expect(panel.get_by_role("link", name="list.csv")).to_be_visible()
+    await panel.get_by_role("button", name="Put to sleep").click()
+    await expect(panel.get_by_text("asleep")).to_be_visible()
+    await panel.get_by_role("button", name="Show files").click()
+    await expect(panel.get_by_role("link", name="list.csv")).to_be_visible(timeout=30_000)
+    await panel.get_by_role("button", name="Delete").click()
+    dialog = shown.get_by_role("dialog")
+    await expect(dialog.get_by_text("with all its files?")).to_be_visible()
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(panel.get_by_text("This chat has no box.")).to_be_visible()
+    await shown.context.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_the_parts_beside_a_chat_have_no_serious_findings(
+    browser: Browser, address: str, theme: str
+) -> None:
+    place = f"{address}/ui/console/chats/fake-group_30003"
+    shown = await opened(browser, place, size=WIDE, theme=theme)
+    for tab in ("Behaviour", "Tools", "Members", "Timers", "Boxes", "Data"):
+        await shown.get_by_role("tab", name=tab).click()
+        await expect(shown.get_by_role("tabpanel").locator("*").first).to_be_attached()
+        if tab == "Tools":
+            await shown.get_by_label("Each tool of nekro.chat").click()
+            await expect(shown.get_by_role("switch", name="send_channel_message")).to_be_visible()
+        found = await Axe().run(shown)
+        bad = [each for each in found.response["violations"] if each["impact"] in SERIOUS]
+        assert not bad, (tab, [(each["id"], each["nodes"][0]["html"]) for each in bad])
     await shown.context.close()

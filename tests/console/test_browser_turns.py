@@ -57,7 +57,22 @@ async def test_a_turn_shows_its_times_its_code_and_its_prompt(page: Page, addres
     await page.goto(f"{address}/ui/console/turns")
     await page.get_by_role("link", name="roll a 20-sided dice").click()
     bars = page.locator(".nc-turn-bar-row")
+    for kind in (
+        "Waiting for the person",
+        "Waiting for a slot",
+        "Step scripted",
+        "Prompt",
+        "Until the first token",
+        "Reply",
+        "Code",
+        "Statement face = roll(20)",
+        "Statement send_channel_message",
+        "Call roll",
+        "Send You rolled 10.",
+    ):
+        await expect(bars.filter(has_text=kind).first).to_be_visible()
     await expect(bars.filter(has_text="Until the first token")).to_have_count(1)
+    await expect(page.get_by_text("Answered: it was written in a private chat.")).to_be_visible()
     await bars.filter(has_text="Call roll").hover()
     await expect(page.get_by_role("tooltip")).to_contain_text('{"args": [20]}')
     await page.mouse.move(0, 0)
@@ -101,7 +116,8 @@ async def test_a_turn_is_repeated_beside_the_original(page: Page, address: str) 
     await page.get_by_role("button", name="Repeat", exact=True).click()
     original = page.get_by_role("region", name="Original")
     repeated = page.get_by_role("region", name="Repeated")
-    await expect(original.get_by_text("You rolled 10.").first).to_be_visible()
+    # A repetition makes a box, which takes seconds on a busy machine.
+    await expect(original.get_by_text("You rolled 10.").first).to_be_visible(timeout=30_000)
     await expect(repeated.locator(".nc-turn-said")).to_have_text("hi")
     await expect(page.get_by_text("It made no calls.")).to_be_visible()
     await page.get_by_text("What the model was shown in step 1 of the repetition").click()
@@ -110,6 +126,30 @@ async def test_a_turn_is_repeated_beside_the_original(page: Page, address: str) 
     await expect(section.locator(".nc-code")).to_contain_text("You are a pirate.")
     await page.reload()
     await expect(page.get_by_role("region", name="Repeated")).to_be_visible()
+
+
+async def test_a_running_repetition_is_shown_after_a_reload_and_is_ended(
+    page: Page, address: str
+) -> None:
+    await page.goto(f"{address}/ui/console/turns/1")
+    await page.get_by_role("combobox", name="Persona").click()
+    await page.get_by_role("option", name="another text").click()
+    await page.get_by_label("Text of the persona").fill("You are very slow.")
+    begin = page.get_by_role("button", name="Repeat", exact=True)
+    await begin.click()
+    running = page.locator(".nc-job")
+    await expect(running.get_by_text("the turn runs")).to_be_visible(timeout=30_000)
+    await page.reload()
+    await expect(running.get_by_text("the turn runs")).to_be_visible()
+    await expect(begin).to_be_disabled()
+    await page.goto(f"{address}/ui/console/turns/2")
+    await expect(begin).to_be_enabled()  # another turn
+    await expect(running).to_have_count(0)
+    await page.goto(f"{address}/ui/console/turns/1")
+    await running.get_by_role("button", name="Cancel").click()
+    await expect(running).to_have_count(0)
+    await expect(begin).to_be_enabled()
+    await expect(page.get_by_text("Cancelled").first).to_be_visible()
 
 
 async def test_a_viewer_sees_turns_and_cannot_repeat_them(page: Page, address: str) -> None:

@@ -100,10 +100,10 @@ async def test_a_message_shows_its_media_without_their_paths(app: App) -> None:
     (line,) = (await chats.history(VERA, chat_key=GROUP))[:1]
     assert [(each.number, each.name) for each in line.media] == [(0, "cat.png")]
     assert "secret" not in str(line.segments)
-    chat_key, medium = await chats.medium(line.seq, 0)
-    assert (chat_key, medium.name) == (GROUP, "cat.png")
+    with pytest.raises(NoSuchItem, match="no copy of medium 0"):
+        await chats.medium_bytes(VERA, line.seq, 0)
     with pytest.raises(NoSuchItem, match="no medium 1"):
-        await chats.medium(line.seq, 1)
+        await chats.medium_bytes(VERA, line.seq, 1)
 
 
 async def test_a_search_finds_messages_of_all_chats(app: App) -> None:

@@ -28,7 +28,7 @@ _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
 """Maximum wait in seconds until a model on a server is ready."""
 _TURN_ENDS_S = 10.0
-"""Seconds that a reset waits for the end of the turn that the reset stopped."""
+"""Seconds that a reset or an erasure waits for the end of the turn that it stopped."""
 
 
 class Sessions:
@@ -275,22 +275,27 @@ class Sessions:
         boxes, and drop the waiting messages (only those before record ``before``, if given). The
         earlier records stay in the store, but no prompt shows them. Raises `OSError` and
         `StoreError`."""
-        services = self._services
-        async with services.activity.watch(chat_key) as activities:
-            session = self._sessions.get(chat_key)
-            # Drop the waiting questions of other people too: they belong to the earlier
-            # conversation.
-            if session is not None and session.stop(before or session.newest):
-                with anyio.move_on_after(_TURN_ENDS_S):
-                    async for activity in activities:
-                        if activity == Working(chat_key, busy=False):
-                            break
+        services, session = self._services, self._sessions.get(chat_key)
+        # Drop the waiting questions of other people too: they belong to the earlier conversation.
+        await self._stop_and_wait(chat_key, before or (session.newest if session else 0))
         await services.plugins.on_channel_reset(services.plugins.context_for(chat_key))
         await services.discovery.forget(chat_key)
         await services.boxes.destroy(chat_key)
         note = await services.inbox.note(chat_key, "A new conversation begins.", begins_anew=True)
         await services.store.chats.mark_handled(chat_key, before or note.seq)
         logger.info("{}: the conversation begins anew", chat_key)
+
+    async def _stop_and_wait(self, chat_key: ChatKey, seq: int = 0) -> None:
+        """Stop the chat's running turn, drop all questions up to record ``seq``, and wait until the
+        turn has written its end."""
+        async with self._services.activity.watch(chat_key) as activities:
+            session = self._sessions.get(chat_key)
+            if session is None or not session.stop(seq):
+                return
+            with anyio.move_on_after(_TURN_ENDS_S):
+                async for activity in activities:
+                    if activity == Working(chat_key, busy=False):
+                        return
 
     async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
         """Act on a change of what the bot does in a chat and its threads: stop their turns if it is
@@ -314,7 +319,8 @@ class Sessions:
         ctx = plugins.context_for(chat_key)
         return await erasing.erase(
             person,
-            stop=self.stop,
+            # A turn that writes its end after its rows are deleted would bring the chat back.
+            stop=self._stop_and_wait,
             drop=self.forget_person,
             plugins=partial(plugins.on_user_erase, ctx, person.adapter, user_id),
         )
