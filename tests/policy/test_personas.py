@@ -12,6 +12,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.overrides import ChatOverrides
 from nekro_core.policy.personas import (
+    DOCUMENTS,
     MOST_VERSIONS,
     PersonaChanged,
     PersonaError,
@@ -21,6 +22,7 @@ from nekro_core.policy.personas import (
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.system.documents import FileDocuments
+from nekro_core.system.working_copies import WorkingCopies
 
 CHAT = ChatKey.parse("web-private_lin")
 
@@ -171,3 +173,30 @@ def test_the_more_specific_table_decides_between_a_text_and_a_name() -> None:
     assert name.over(text).persona is None
     assert name.over(text).persona_name == "Mei"
     assert ChatOverrides().over(name) == name
+
+
+async def test_of_two_processes_the_later_one_is_told(tmp_path: Path) -> None:
+    shared = FileDocuments(tmp_path / "shared")
+    ours, theirs = [
+        WorkingCopies(shared, tmp_path / name, patterns=[DOCUMENTS], secret=[DOCUMENTS])
+        for name in ("ours", "theirs")
+    ]
+    for copies in (ours, theirs):
+        await copies.settle()
+    here = PersonaLibrary(tmp_path / "ours", documents=ours)
+    there = PersonaLibrary(tmp_path / "theirs", documents=theirs)
+    await here.save("Mei", "You are Mei.")
+    await theirs.settle()
+    first = await there.save("mei", "You are Mei, a cat.")
+    assert first.revision == 2
+    with pytest.raises(PersonaChanged, match="changed by somebody else"):
+        await here.save("Mei", "You are Mei, a dog.", revision=1)
+    assert here.text("Mei") == "You are Mei, a cat.", "so it can be read again"
+    await here.save("Mei", "You are Mei, a dog.", revision=2)
+    await theirs.settle()
+    again = PersonaLibrary(tmp_path / "theirs")
+    assert [each.text for each in again.get("mei").versions] == [
+        "You are Mei.",
+        "You are Mei, a cat.",
+        "You are Mei, a dog.",
+    ]

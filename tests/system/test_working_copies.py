@@ -2,10 +2,14 @@
 
 import json
 import stat
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from loguru import logger
 
 from nekro_core.system.documents import (
@@ -230,3 +234,63 @@ async def test_the_configuration_of_a_plugin_that_is_not_here_is_left_alone(
     await ben.settle()
     await anne.settle()
     assert (tmp_path / "anne/plugins/cup/config.toml").exists(), "removed there alone"
+
+
+@settings(max_examples=60)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["edit", "write", "delete", "settle"]),
+            st.sampled_from(["anne", "ben"]),
+            st.integers(0, 5),
+        ),
+        max_size=14,
+    )
+)
+def test_both_folders_become_the_same_and_no_text_is_lost(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(_change_in_turn, Path(folder), steps)
+
+
+async def _change_in_turn(folder: Path, steps: list[tuple[str, str, int]]) -> None:
+    shared = shared_in(folder)
+    both = {name: await copies_in(folder / name, shared) for name in ("anne", "ben")}
+    named = "conduct.toml"
+    deleted = False
+    newest: dict[str, str] = {}
+    for number, (what, who, value) in enumerate(steps):
+        path = folder / who / named
+        text = f"a = {value} # {number}\n"
+        match what:
+            case "edit":
+                path.write_text(text)
+                newest[who] = text
+            case "delete":
+                path.unlink(missing_ok=True)
+                newest.pop(who, None)
+                deleted = True
+            case "settle":
+                await both[who].settle()
+            case "write":
+                found = await both[who].read(named)
+                expected = found.revision if found else None
+                try:
+                    await both[who].write(named, text, expected=expected)
+                    newest[who] = text
+                except DocumentConflict:
+                    pass
+    for _ in range(3):
+        for copies in both.values():
+            await copies.settle()
+    texts = {
+        path.read_text() if path.exists() else None
+        for path in (folder / "anne" / named, folder / "ben" / named, folder / "shared" / named)
+    }
+    assert len(texts) == 1, "the folders and the shared document are the same"
+    assert not any([await copies.settle() for copies in both.values()])
+    kept = {one.text for one in await shared.revisions(named)}
+    kept |= {path.read_text() for path in folder.glob(f"*/{CONFLICTS}/*")}
+    if not deleted:
+        assert set(newest.values()) <= kept, "what somebody wrote last is in force, or kept"

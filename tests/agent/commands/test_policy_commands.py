@@ -8,6 +8,7 @@ import pytest
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Role
+from nekro_core.llm.model import ModelProfile, Price, PriceSource
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TurnSettings
@@ -139,6 +140,21 @@ async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: BoxCache) -
         await command(bot, "/quota chat turns:default", user="boss")
         assert await bot.ask("eight", GROUP, to_bot=True, user="mei") == ["yes"]
         assert "chat_quota" not in (folder / "conduct.toml").read_text()
+
+
+async def test_a_money_quota_counts_published_prices_and_says_so(
+    folder: Path, boxes: BoxCache
+) -> None:
+    price = Price(prompt=1e6, completion=1e6, source=PriceSource.PUBLISHED)
+    model = ScriptedModel(lambda _: _said("yes"), profile=ModelProfile(name="m", price=price))
+    settings = AgentSettings(turn=TurnSettings(user_money_a_day=1.0))
+    async with running_bot(folder, boxes, model, command=OPERATOR, settings=settings) as bot:
+        assert await bot.ask("one") == ["yes"]
+        assert await bot.ask("two") == ["You have used up what you may ask of me today."]
+        shown = await command(bot, "/quota", LIN)
+        assert shown.splitlines()[0].endswith(
+            "of 1.0 in money (estimated from published prices, in US dollars)"
+        )
 
 
 async def test_a_thread_counts_against_the_quota_of_its_chat(folder: Path, boxes: BoxCache) -> None:

@@ -1,6 +1,7 @@
 """Accounts are started, changed and stored one by one; what cannot be stored is not done."""
 
 import json
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -219,3 +220,20 @@ async def test_a_connection_test_has_a_time_limit(tmp_path: Path) -> None:
     manager = AccountManager(Phone, Exchange(), store, adapter="phone", test_s=0.05)
     outcome = await manager.test({"number": "2"})
     assert (outcome.ok, outcome.problem) == (False, ConnectionProblem.TOO_SLOW)
+
+
+async def test_a_change_by_hand_is_told_before_it_is_overwritten(tmp_path: Path) -> None:
+    store = AccountSettingsFiles(tmp_path)
+    async with opened(store, Exchange()) as manager:
+        await manager.add({"number": "1"})
+        path = tmp_path / "platforms" / "phone.json"
+        by_hand = path.read_text().replace('"paused": []', '"paused": ["1"]')
+        path.write_text(by_hand)
+        with pytest.raises(OSError, match="changed by hand or by another process") as told:
+            await manager.add({"number": "2"})
+        assert "repeat the change to overwrite it" in str(told.value)
+        assert path.read_text() == by_hand
+        await manager.add({"number": "2"})
+        assert '"2"' in path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not (tmp_path / "revisions" / "platforms").exists(), "secrets have no earlier texts"
