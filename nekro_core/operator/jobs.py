@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.operator.actions import Area, BoundAction, action, query
 from nekro_core.operator.audit import AuditLog, Change, Done
-from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.errors import NoSuchItem, NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.errors import NekroError
 
@@ -144,10 +144,14 @@ class Jobs(Area):
             The job, which runs now.
 
         Raises:
-            NotAllowed: The actor may not call the action. This is not written to the audit log.
+            NotAllowed: The actor may not call the action. The audit log says that it was denied.
             InvalidParameters: A parameter is wrong.
         """
-        operation.check_role(actor)
+        try:
+            operation.check_role(actor)
+        except NotAllowed as error:
+            self._tasks.start_soon(self._deny, operation.full_name, actor, str(error))
+            raise
         operation.validate(parameters)
         self._last += 1
         job = RunningJob(self._last, operation.full_name, actor, self._wall())
@@ -185,6 +189,13 @@ class Jobs(Area):
         job.scope.cancel()
         await job.finished.wait()
         return Change(result=job.view(), subject=str(job_id), old="running", new=job.state)
+
+    async def _deny(self, name: str, actor: Actor, text: str) -> None:
+        try:
+            entry_id = await self.audit_log.begin(actor, name, {})
+            await self.audit_log.failed(entry_id, "denied", text)
+        except NekroError as error:
+            logger.error("the audit log has no entry of a denied {}: {}", name, error)
 
     def _found(self, job_id: int) -> RunningJob:
         if job_id not in self._jobs:
