@@ -1,7 +1,7 @@
 """Draws the choice of the span of time of the statistics, and of how finely it is drawn."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +17,8 @@ OWN = "own"
 _DAYS = MappingProxyType({"1": 1, "7": 7, "30": 30, "365": 365})
 _FIRST_DAYS = 14
 """Days of one's own span until another one is entered."""
-_PREFERRED = MappingProxyType({"7": Period.DAY, "30": Period.DAY, "365": Period.MONTH})
-"""How finely a span is drawn until the person chooses."""
+_BY_HOURS_S, _BY_DAYS_S = 3 * DAY_S, 120 * DAY_S
+"""Until the person chooses, spans up to these lengths are drawn by hours and by days."""
 
 
 class SpanChoice:
@@ -34,7 +34,7 @@ class SpanChoice:
         self._chosen = "7"
         self._wanted: Period | None = None
         """The periods that the person has chosen."""
-        self.period = _PREFERRED[self._chosen]
+        self.period = Period.DAY
 
     def draw(self) -> None:
         """Draw the choice where this is called."""
@@ -73,10 +73,10 @@ class SpanChoice:
         until = min(now, last.astimezone().timestamp())
         return {"since": since, "until": until} if 0 <= since < until else None
 
-    def offer(self, periods: list[Period]) -> None:
+    def offer(self, periods: list[Period], span: Mapping[str, float]) -> None:
         """Offer the periods that suit the span. If the chosen one is not among them, the one that
         suits best is taken."""
-        wanted = self._wanted or _PREFERRED.get(self._chosen)
+        wanted = self._wanted or _preferred(span["until"] - span["since"])
         self.period = wanted if wanted in periods else periods[0]
         names = {each.value: self._view.say(f"statistics.by_{each.value}") for each in periods}
         self._periods.set_options(names, value=self.period.value)
@@ -97,3 +97,9 @@ class SpanChoice:
         if event.value is not None and event.value != self.period.value:
             self._wanted = Period(event.value)
             await self._changed()
+
+
+def _preferred(length_s: float) -> Period:
+    if length_s <= _BY_HOURS_S:
+        return Period.HOUR
+    return Period.DAY if length_s <= _BY_DAYS_S else Period.MONTH

@@ -56,7 +56,7 @@ def role_button(
     view: View, role: AccessRole, text: str, on_click: Callable[[], Any], *, icon: str | None = None
 ) -> ui.button:
     """Draw a button for what needs a role. For people without the role it is disabled, and says
-    who may press it. `tests/console/test_controls_and_roles.py` finds buttons that call more than
+    who may press it. A test of the console finds buttons that call more than
     the person may do.
 
     Args:

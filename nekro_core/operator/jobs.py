@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from nekro_core.operator.actions import Area, BoundAction, action, query
 from nekro_core.operator.audit import AuditLog, Change, Done
-from nekro_core.operator.errors import NoSuchItem, OperatorError
+from nekro_core.operator.errors import NoSuchItem, NotAllowed, OperatorError
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.errors import NekroError
 
@@ -152,11 +152,15 @@ class Jobs(Area):
             The job, which runs now.
 
         Raises:
-            NotAllowed: The actor may not call the action. This is not written to the audit log.
+            NotAllowed: The actor may not call the action. The audit log says that it was denied.
             InvalidParameters: A parameter is wrong.
             OperatorError: Too many jobs run.
         """
-        operation.check_role(actor)
+        try:
+            operation.check_role(actor)
+        except NotAllowed as error:
+            self._tasks.start_soon(self._deny, operation.full_name, actor, str(error))
+            raise
         shown = to_jsonable_python(operation.validate(parameters), fallback=str)
         if sum(job.state is JobState.RUNNING for job in self._jobs.values()) >= MAX_RUNNING:
             raise OperatorError(
@@ -217,6 +221,13 @@ class Jobs(Area):
         job.scope.cancel()
         await job.finished.wait()
         return Change(result=job.view(), subject=str(job_id), old="running", new=job.state)
+
+    async def _deny(self, name: str, actor: Actor, text: str) -> None:
+        try:
+            entry_id = await self.audit_log.begin(actor, name, {})
+            await self.audit_log.failed(entry_id, "denied", text)
+        except NekroError as error:
+            logger.error("the audit log has no entry of a denied {}: {}", name, error)
 
     def _found(self, job_id: int) -> RunningJob:
         if job_id not in self._jobs:

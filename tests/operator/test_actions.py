@@ -313,6 +313,21 @@ async def test_long_actions_are_not_started_without_end(tmp_path: Path) -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_a_denied_long_action_is_in_the_audit_log(tmp_path: Path) -> None:
+    async with house(tmp_path) as home, background_tasks() as tasks:
+        jobs = Jobs(home.log, tasks, lambda: 1_000.0)
+        with pytest.raises(NotAllowed, match=r"lamps\.burn needs the role operator, not viewer"):
+            jobs.start(home.lamps.burn, VIEWER, {"hours": 2})
+        with anyio.fail_after(10):
+            while not (entries := await home.entries()) or entries[0].outcome != "denied":
+                await anyio.sleep(0.01)
+        assert (entries[0].action, entries[0].error) == (
+            "lamps.burn",
+            "lamps.burn needs the role operator, not viewer",
+        )
+        assert await jobs.newest(VIEWER) == []
+
+
 async def test_a_failed_long_action_says_why(tmp_path: Path) -> None:
     async with house(tmp_path) as home, background_tasks() as tasks:
         jobs = Jobs(home.log, tasks, lambda: 1_000.0)

@@ -12,7 +12,7 @@ from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.errors import InvalidParameters
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.operator.statistics import Statistics
-from nekro_core.store import DeliveryRow, ModelUse, Period, Store
+from nekro_core.store import DeliveryRow, Dimension, ModelUse, Period, Store
 from nekro_core.timers.schedule import zone_of
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -77,6 +77,30 @@ async def test_a_day_begins_where_the_bot_is(store: Store, statistics: Statistic
         VERA, period=Period.DAY, since=NOW - 2 * 86_400, until=NOW, timezone="local"
     )
     assert [day.cost for day in days] == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("days", "offered"),
+    [
+        (1, ["hour"]),
+        (7, ["hour", "day"]),
+        (31, ["hour", "day"]),
+        (365, ["day", "month"]),
+        (3650, ["month"]),
+    ],
+)
+async def test_only_periods_that_suit_a_span_are_offered(
+    statistics: Statistics, days: int, offered: list[str]
+) -> None:
+    found = await statistics.periods(VERA, since=NOW - days * 86_400, until=NOW)
+    assert found == offered
+
+
+async def test_hours_that_are_not_stored_any_more_are_not_offered(statistics: Statistics) -> None:
+    long_ago = NOW - 3000 * 86_400
+    span = {"since": long_ago, "until": long_ago + 7 * 86_400}
+    assert await statistics.periods(VERA, **span) == ["hour", "day"]
+    assert await statistics.periods(VERA, dimension=Dimension.CHAT, **span) == ["month"]
 
 
 async def test_a_wrong_time_zone_is_named(statistics: Statistics) -> None:

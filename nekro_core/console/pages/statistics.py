@@ -147,7 +147,8 @@ class _StatisticsPage:
             ui.label(self._say("no_span")).classes("nc-bad").props('role="alert"')
             return
         span = self._span
-        self._choice.offer(await self._area.periods(self._actor, **span, dimension=self._dimension))
+        periods = await self._area.periods(self._actor, **span, dimension=self._dimension)
+        self._choice.offer(periods, span)
         waiting = await self._area.uncounted(self._actor)
         if waiting > _MANY:
             ui.label(self._say("waiting", count=waiting)).classes("nc-card nc-statistics-note")

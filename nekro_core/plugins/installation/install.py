@@ -7,7 +7,7 @@ replaced. The switch is in the file of plugin switches, which a running bot read
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,7 +42,7 @@ from nekro_core.plugins.installation.installed import (
 from nekro_core.plugins.installation.own_writes import changes_of_others, kept_files
 from nekro_core.plugins.installation.packages import PluginNeeds, get_packages, plugin_needs
 from nekro_core.plugins.installation.proposal import PluginProposal, digest_of, needed_packages
-from nekro_core.plugins.installation.report import RIGHTS, abilities_text, printable
+from nekro_core.plugins.installation.report import printable, proposal_lines
 from nekro_core.plugins.installation.sources import FetchedPlugin, PluginSource, fetch
 from nekro_core.plugins.installation.versions import OldVersion, OldVersions
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
@@ -128,7 +128,7 @@ class Installer:
             self._refuse_twin(looked, item)
             found = self._proposal(source, fetched)
             _refuse_other(found, expected)
-            self._tell(found)
+            self._say_all(proposal_lines(found))
             if not self.ask("Install it?"):
                 return ""
             needs, before = plugin_needs(fetched.path, item), self._needs_of(item)
@@ -183,7 +183,7 @@ class Installer:
             if not found.changes and not (mine and force):
                 self._say(f"{item} is as it is there")
                 return ""
-            self._tell(found)
+            self._say_all(proposal_lines(found))
             if not self.ask("Update it?"):
                 return ""
             needs, before = plugin_needs(fetched.path, item), self._needs_of(item)
@@ -367,6 +367,10 @@ class Installer:
         plugin."""
         self.say(printable(text))
 
+    def _say_all(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._say(line)
+
     @property
     def _plugins(self) -> Path:
         return self.data_dir / LOCAL_FOLDER
@@ -403,7 +407,7 @@ class Installer:
         looked = inspect_plugin(place)
         needs = plugin_needs(place, item)
         found = FetchedPlugin(place, place.stem)
-        self._tell(self._proposal(source, found))
+        self._say_all(proposal_lines(self._proposal(source, found)))
         if not self.ask("Take it over?"):
             return ""
         self._get_checked(item, needs, found, force=force)
@@ -427,33 +431,6 @@ class Installer:
         twins = [each for each in twins if each != item]
         if looked.key and twins:
             raise InstallRefused(f"{twins[0]} has the key {looked.key} already: remove it first")
-
-    def _tell(self, found: PluginProposal) -> None:
-        """Print what a plugin is and what it may do. Raises `InstallRefused` for a plugin that the
-        bot would not load."""
-        looked, name = found.looked, found.item.partition("/")[2]
-        commit = f", commit {found.commit[:12]}" if found.commit else ""
-        self._say(f"{looked.key or name} {looked.version}: {looked.name}".rstrip(": "))
-        self._say(f"  from {found.source}{commit}; {found.files} files")
-        for line in abilities_text(looked):
-            self._say(line)
-        errors = [each for each in found.problems if each.severity is ProblemSeverity.ERROR]
-        if errors:
-            told = "\n".join(map(str, errors))
-            raise InstallRefused(f"a bot could not load it:\n{told}")
-        for each in found.problems:
-            self._say(f"  {each.severity.value}: {each}")
-        if named := [each for each in found.packages if each.named]:
-            wanted = ", ".join(each.requirement for each in named)
-            here = " (all there)" if all(each.there for each in named) else ""
-            self._say(f"  needs packages: {wanted}{here}")
-        for line in found.notes:
-            self._say(f"  {line}")
-        self._say(RIGHTS)
-        if found.changes:
-            self._say(f"  against {found.installed}: {', '.join(found.changes[:20])}")
-        for ability in found.new_abilities:
-            self._say(f"  NEW: {ability.text}, at {ability.where}")
 
     def _get_checked(
         self, item: str, needs: PluginNeeds, fetched: FetchedPlugin, *, force: bool

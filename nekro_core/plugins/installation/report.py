@@ -7,7 +7,10 @@ from pathlib import Path
 
 from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.switches import ListedPlugin
+from nekro_core.plugins.installation.bot_follower import InstallRefused
 from nekro_core.plugins.installation.inspection import PluginInspection
+from nekro_core.plugins.installation.proposal import PluginProposal
+from nekro_core.tools.problem import ProblemSeverity
 
 RIGHTS = (
     "Whatever stands here: a plugin runs in the bot's process, with all that the bot's user may do."
@@ -34,6 +37,33 @@ def abilities_text(looked: PluginInspection) -> Iterator[str]:
         yield f"  {ability.text}, at {ability.where}"
     for text in looked.unreadable:
         yield f"  cannot be read: {text}"
+
+
+def proposal_lines(found: PluginProposal) -> Iterator[str]:
+    """Yield the lines that say what a plugin is and what it may do. Raises `InstallRefused` for a
+    plugin that the bot would not load."""
+    looked, name = found.looked, found.item.partition("/")[2]
+    commit = f", commit {found.commit[:12]}" if found.commit else ""
+    yield f"{looked.key or name} {looked.version}: {looked.name}".rstrip(": ")
+    yield f"  from {found.source}{commit}; {found.files} files"
+    yield from abilities_text(looked)
+    errors = [each for each in found.problems if each.severity is ProblemSeverity.ERROR]
+    if errors:
+        told = "\n".join(map(str, errors))
+        raise InstallRefused(f"a bot could not load it:\n{told}")
+    for each in found.problems:
+        yield f"  {each.severity.value}: {each}"
+    if named := [each for each in found.packages if each.named]:
+        wanted = ", ".join(each.requirement for each in named)
+        here = " (all there)" if all(each.there for each in named) else ""
+        yield f"  needs packages: {wanted}{here}"
+    for line in found.notes:
+        yield f"  {line}"
+    yield RIGHTS
+    if found.changes:
+        yield f"  against {found.installed}: {', '.join(found.changes[:20])}"
+    for ability in found.new_abilities:
+        yield f"  NEW: {ability.text}, at {ability.where}"
 
 
 def state_text(plugin: ListedPlugin) -> Iterator[str]:
