@@ -21,6 +21,8 @@ from .views import record_view
 RECONNECT_S = 20.0
 """Maximum seconds that a browser may be disconnected and still get the updates that it missed.
 After a longer time it loads the page again."""
+BUILD_S = 60.0
+"""Maximum seconds in which the page is built; a busy machine must not make it an error."""
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
     "%3Crect width='32' height='32' rx='10' fill='%234f5bd5'/%3E"
@@ -46,7 +48,14 @@ def add_chat_page(operator: OperatorHost, bot_name: str, closing: anyio.Event) -
     """Add the page to NiceGUI's application, whose address is ``/ui``. This can be done only once
     in a process, because NiceGUI's pages are global."""
 
-    @ui.page("/", title=bot_name, favicon=_ICON, language=None, reconnect_timeout=RECONNECT_S)
+    @ui.page(
+        "/",
+        title=bot_name,
+        favicon=_ICON,
+        language=None,
+        reconnect_timeout=RECONNECT_S,
+        response_timeout=BUILD_S,
+    )
     async def chat(client: Client, request: Request) -> None:
         style = (files(__package__) / "static" / "chat.css").read_text("utf-8")
         ui.add_head_html(f"<style>{style}</style>")

@@ -28,6 +28,9 @@ RECONNECT_S = 20.0
 was typed. After a longer time it loads the page again."""
 _RELOAD_S = 1.0
 """Seconds that a browser gets to load a page again, before the page is deleted."""
+BUILD_S = 60.0
+"""Maximum seconds in which a page is built. Usually it takes a fraction of one, but a busy machine
+must not make it an error."""
 THEME_COOKIE = "nekro_theme"
 LANGUAGE_COOKIE = "nekro_language"
 
@@ -94,7 +97,13 @@ def _add_page(
 ) -> None:
     address = page.address.removeprefix("/ui") + page.path
 
-    @ui.page(address, title=bot_name, language=None, reconnect_timeout=RECONNECT_S)
+    @ui.page(
+        address,
+        title=bot_name,
+        language=None,
+        reconnect_timeout=RECONNECT_S,
+        response_timeout=BUILD_S,
+    )
     async def show(client: Client, request: Request) -> Response | None:
         language = _language_of(request)
         visit: Visit | None = getattr(request.state, "visit", None)

@@ -13,13 +13,16 @@ from typing import Any
 
 import anyio
 import uvicorn
+from nicegui import ui
 from starlette.requests import Request
 
 from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.console.download_routes import download_routes
+from nekro_core.console.frame import ConsolePage, add_pages
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
+from nekro_core.console.view import View
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
@@ -54,6 +57,13 @@ def reply(request: ChatRequest) -> ScriptedReply:
     return "hi"
 
 
+async def draw_slowly(_: View) -> None:
+    """Draw a page as a busy machine does."""
+    await anyio.sleep(4)
+    ui.label("It took its time.")
+
+
+SLOW_PAGE = ConsolePage(name="about", path="/slow", group="", icon="", draw=draw_slowly)
 ALL = ("statistics", "turns", "plugins", "people", "models", "chats", "platforms")
 
 
@@ -90,6 +100,7 @@ async def main(folder: Path, port: int, named: Sequence[str]) -> None:
         site.include_router(download_routes(app.operations, visitor))
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
+            add_pages((SLOW_PAGE,), app.operations, visitor, closing, "Nekro")
             site.mount("/ui", pages)
             server = uvicorn.Server(
                 uvicorn.Config(site, port=port, log_level="warning", timeout_graceful_shutdown=1)

@@ -25,7 +25,7 @@ from tests.e2e.whole_bot import LONG_S, ModelByChat, fence, until
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
-pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail, pytest.mark.timeout(900)]
 
 KEY = "sk-of-the-scripted-model"
 PASSWORD, INVITED_PASSWORD = "correct horse battery", "another long staple"
