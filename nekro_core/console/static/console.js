@@ -25,3 +25,5 @@ async function copyText(text) {
   area.select();
   try { return document.execCommand("copy"); } finally { area.remove(); }
 }
+// The bot keeps a page for some seconds when its connection breaks. One that was left need not wait.
+addEventListener("pagehide", () => window.emitEvent?.("page_left"));
