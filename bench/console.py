@@ -11,7 +11,7 @@ from bench.console_lists import list_figures
 from bench.console_live import live_figures
 from bench.console_pages import page_figures
 from bench.console_recording import recording_figures
-from bench.figure import Figure, table
+from bench.figure import Figure
 from bench.large_database import Size, fill_database
 from nekro_core.store import Store
 
@@ -47,15 +47,15 @@ async def figures_of(folder: Path, *, few: bool) -> list[Figure]:
     """The figures of a filled database, ``folder / "data" / "nekro.sqlite3"``. With ``few``, each
     thing is measured a few times."""
     async with Store.open(f"sqlite://{folder}/data/nekro.sqlite3") as store:
-        found = _printed("lists", await list_figures(store))
-    found += _printed("pages", await page_figures(folder, few=few))
-    found += _printed("open pages", await live_figures(folder, few=few))
-    found += _printed("recorded prompts", await recording_figures(few=few))
+        found = _measured("lists", await list_figures(store))
+    found += _measured("pages", await page_figures(folder, few=few))
+    found += _measured("open pages", await live_figures(folder, few=few))
+    found += _measured("recorded prompts", await recording_figures(few=few))
     return found
 
 
-def _printed(name: str, found: list[Figure]) -> list[Figure]:
-    """Print figures at once, since the next ones take minutes."""
-    load = os.getloadavg()[0]
-    print(f"\n{name} (load of the machine: {load:.1f})\n{table(found)}", flush=True)
+def _measured(name: str, found: list[Figure]) -> list[Figure]:
+    """Say that a part is done, how busy the machine is, and what misses its target."""
+    short = ", ".join(each.name for each in found if each.reached is False) or "none"
+    print(f"{name}: load of the machine {os.getloadavg()[0]:.1f}, short: {short}", flush=True)
     return found

@@ -4,7 +4,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 
 from bench.figure import Figure, p50_and_p95
-from nekro_core.chat import ChatKey, DeliveryState
+from nekro_core.chat import ChatKey
+from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.store import Dimension, LatencyMeasure, Period, Store, TurnFilter
 
 _ROUNDS = 30
@@ -43,10 +44,13 @@ def _questions(now: float, newest: int, turn: int) -> Iterator[tuple[str, Questi
     yield from _of_chats(newest)
     yield from _of_turns(now, turn)
     yield from _of_statistics(now)
-    failed, middle = DeliveryState.FAILED, f"d{turn // 2 // 1000 * 1000}"
-    yield "undelivered: newest", lambda s: s.deliveries.newest(failed)
-    yield "undelivered: page in the middle", lambda s: s.deliveries.newest(failed, before=middle)
-    yield "undelivered: number", lambda s: s.deliveries.count(failed)
+    middle = f"d{turn // 2 // 1000 * 1000}"
+    yield "undelivered: newest", lambda s: s.deliveries.newest(*OPEN_STATES)
+    yield (
+        "undelivered: page in the middle",
+        lambda s: s.deliveries.newest(*OPEN_STATES, before=middle),
+    )
+    yield "undelivered: number", lambda s: s.deliveries.count(*OPEN_STATES)
     yield "audit: newest", lambda s: s.audit.newest()
     yield "audit: page in the middle", lambda s: s.audit.newest(before=10_000)
     yield "audit: of an area", lambda s: s.audit.newest(area="plugins")

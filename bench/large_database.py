@@ -244,7 +244,7 @@ def _turn_rows(
             "run_id": run,
             "position": 0,
             "segments": '[{"type": "text", "text": "yes"}]',
-            "state": "sent" if number % _UNDELIVERED else "failed",
+            "state": "sent" if number % _UNDELIVERED else "rejected",
             "message_id": "",
             "reason": "" if number % _UNDELIVERED else "the platform refused the message",
             "record_seq": 0,
