@@ -1,24 +1,29 @@
-"""``python -m bench [PART ...]``: measure, print, and say which figures miss their target.
+"""``python -m bench [--small] [PART ...]``: measure, print, and say what misses its target.
 
-Each module of this folder with ``async def figures()`` is a part. Benchmarks are not tests: on a
-busy machine a figure may miss its target although nothing is wrong.
+Each module of this folder with ``async def figures()`` is a part. With ``--small``, a part whose
+``figures`` takes ``small`` measures less. Benchmarks are not tests: on a busy machine a figure may
+miss its target although nothing is wrong.
 """
 
 import importlib
+import inspect
 import pkgutil
 import platform
 import sys
 import time
+from functools import partial
 
 import anyio
 
 import bench
 from bench.figure import Figure, table
 
+_SMALL = "--small"
 
-def main(rooms: list[str]) -> int:
-    """Measure the parts in ``rooms``, or all if it is empty. Returns 0 if every target was
-    reached."""
+
+def main(arguments: list[str]) -> int:
+    """Measure the named parts, or all if none is named. Returns 0 if every target was reached."""
+    rooms = [each for each in arguments if each != _SMALL]
     known = [
         info.name
         for info in pkgutil.iter_modules(bench.__path__)
@@ -34,7 +39,10 @@ def main(rooms: list[str]) -> int:
         if not hasattr(module, "figures"):
             continue
         began = time.monotonic()
-        found += (figures := anyio.run(module.figures, backend_options={"use_uvloop": True}))
+        measure = module.figures
+        if _SMALL in arguments and "small" in inspect.signature(measure).parameters:
+            measure = partial(measure, small=True)
+        found += (figures := anyio.run(measure, backend_options={"use_uvloop": True}))
         print(f"\n{room} ({time.monotonic() - began:.0f} s)\n{table(figures)}", flush=True)
     short = [figure.name for figure in found if figure.reached is False]
     print(f"\n{len(found)} figures, {len(short)} short{': ' + '; '.join(short) if short else ''}")

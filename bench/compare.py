@@ -53,21 +53,28 @@ class Compared:
         return f"{figures}  {self.unit}{'  WORSE' if self.worse else ''}"
 
 
+_COLUMNS = ("figure", "p50", "p95", "p99", "to reach")
+
+
 def read_table(text: str) -> Iterator[tuple[str, str, float, float | None]]:
     """Parse the output of ``python -m bench``: name, unit, p50 and p99 of each figure."""
+    names: list[str] = []
     columns: list[int] = []
     for line in text.splitlines():
         if line.startswith("figure "):
-            columns = [line.index(each) for each in ("figure", "p50", "p99", "to reach")]
+            # An older commit prints no p95.
+            names = [each for each in _COLUMNS if f" {each} " in f" {line} "]
+            columns = [line.index(each) for each in names]
         elif not line.strip():
             columns = []
         elif columns:
-            name, middle, slow, _ = (
+            cells = (
                 line[start:end].strip()
                 for start, end in zip(columns, [*columns[1:], None], strict=True)
             )
-            value, _, unit = middle.partition(" ")
-            yield name, unit, float(value.replace(",", "")), _number(slow)
+            row = dict(zip(names, cells, strict=True))
+            value, _, unit = row["p50"].partition(" ")
+            yield row["figure"], unit, float(value.replace(",", "")), _number(row["p99"])
 
 
 def compare(

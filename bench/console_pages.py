@@ -1,136 +1,101 @@
-"""How fast the pages of the operator's console open in Chromium, and what an open page costs the
-bot. The bot runs as a process of its own, on a database that was filled before."""
+"""How fast the pages of the console open in Chromium. The bot has a large database."""
 
 import asyncio
-import itertools
+import os
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import anyio
 import httpx
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import BrowserContext
 
-from bench.bare_bot import resident_mib
-from bench.bot_answers import TimedAnswerModel
-from bench.figure import Figure, percentiles
-from nekro_core.console.frame import ConsolePage
+from bench.console_bot import CHAT, logged_in_browser, measured_bot, open_until
+from bench.figure import Figure, p50_and_p95
 from nekro_core.console.pages import PAGES
+from nekro_core.console.view import ROOT
 from tests.console.process import free_port
-from tests.e2e.bot_process import ROOT, BotProcess, running_bot
-from tests.peers.onebot_v11 import OneBotPeer
-from tests.peers.scripted_model import ScriptedModelServer
+from tests.e2e.bot_process import ROOT as REPOSITORY
 
-_CHROMIUM = "/usr/bin/chromium"
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-_OPENED = 12
-_TURNS = 40
-_BLOCKS = 4
-_MESSAGES = 20
-_PAUSE_S = 0.15
-_REST_S = 6.0
-"""Seconds after the start. By then the bot has made its web page."""
-_TARGET_MS, _NEW_MESSAGE_MS, _TURN_PERCENT, _OPEN_MIB = 1000.0, 300.0, 10.0, 40.0
-_GROUP = 30_003
-_CHAT = f"onebot_v11-group_{_GROUP}"
-_TOKEN = "bench-token"
-_FILLED = "document.querySelector('.nc-main')?.childElementCount > 0"
-_SHOWS = "text => document.body.innerText.includes(text)"
-_SETTINGS = {
-    "NEKRO_LLM__MODEL": "scripted",
-    "NEKRO_TRIGGER__DEBOUNCE_S": "0",
-    "NEKRO_TRIGGER__BURST_TURNS": "0",
-    "NEKRO_TRIGGER__HOUR_TURNS": "0",
-    "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
-    "ONEBOT_ACCESS_TOKEN": _TOKEN,
-    "LOG_LEVEL": "WARNING",
-}
+_OPENED, _FEW = 20, 5
+_BETWEEN_S = 0.3
+_TARGET_MS = 1000.0
+_CONTENT = ".nc-main > *"
+_FILLED = MappingProxyType(
+    {
+        "statistics": ".nc-chart svg",
+        "chats": ".nc-chats-row",
+        "turns": ".nc-list article",
+        "undelivered": ".nc-list article",
+        "timers": ".nc-list article",
+        "audit": ".nc-list article",
+        "logs": ".nc-log > *",
+    }
+)
+"""What must be there before a page is usable, if it is not just any content."""
 
 
-async def page_figures(folder: Path) -> list[Figure]:
-    """The figures of a bot whose data are in ``folder / "data"``."""
-    mind = TimedAnswerModel()
-    async with (
-        ScriptedModelServer(mind) as model,
-        running_bot(folder, **_SETTINGS, NEKRO_LLM__BASE_URL=model.base_url) as bot,
-        OneBotPeer("20002", _TOKEN, bot.onebot_url) as peer,
-        async_playwright() as playwright,
-    ):
-        peer.account.ids = itertools.count(int(time.time() * 1000)).__next__
-        await peer.wait_connected()
-        await anyio.sleep(_REST_S)
-        await _turns(peer, _TURNS)  # a new chat's first turns take longer
-        assert bot.process is not None
-        idle_mib = resident_mib(bot.process.pid)  # nobody has opened a page yet
-        chromium = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
-        context = await chromium.new_context(locale="en-US")
-        context.set_default_timeout(30_000)
-        await _log_in(context, bot)
-        found = await _costs(context, bot, peer, idle_mib)
-        found += await _opened_pages(context, bot)
-        found += await _new_messages(context, bot, peer)
-        await chromium.close()
-    return found
-
-
-async def _log_in(context: BrowserContext, bot: BotProcess) -> None:
-    bearer = {"Authorization": f"Bearer {bot.token}"}
-    async with httpx.AsyncClient(trust_env=False, headers=bearer) as client:
-        link = (await client.post(f"{bot.address}/api/v1/links")).json()["url"]
-    page = await context.new_page()
-    await page.goto(link)
-    await page.close()
-
-
-async def _opened_pages(context: BrowserContext, bot: BotProcess) -> list[Figure]:
-    async with _empty_page() as address:
-        floor = _p95(await _openings(context, address))
+async def page_figures(folder: Path, *, few: bool) -> list[Figure]:
+    """The p50 and p95 of each page of a bot whose data are in ``folder / "data"``. The floor is an
+    empty NiceGUI page."""
+    opened = _FEW if few else _OPENED
     found = []
-    for each in PAGES:
-        if each.group:
-            samples = await _openings(context, bot.address + each.address)
-            found.append(_page_figure(each, _p95(samples), floor))
+    async with measured_bot(folder) as bot, logged_in_browser(bot.process) as context:
+        await bot.turns(2)  # so that there is a chat and a turn to show
+        floor = await _empty_page(context, opened)
+        for name, address, filled in _pages():
+            load = os.getloadavg()[0]
+            samples = await _openings(context, bot.process.address + address, filled, opened)
+            p50, p95 = p50_and_p95(samples)
+            found.append(
+                Figure(
+                    name=f"page {name}", unit="ms", p50=p50, p95=p95, floor=floor,
+                    floor_name=f"an empty NiceGUI page, p95 [load {load:.1f}]",
+                    target=_TARGET_MS,
+                )
+            )  # fmt: skip
     return found
 
 
-def _page_figure(page: ConsolePage, p95: float, floor: float) -> Figure:
-    return Figure(
-        name=f"page {page.name or 'home'} usable, p95",
-        unit="ms",
-        p50=p95,
-        floor=floor,
-        floor_name="an empty NiceGUI page, p95",
-        target=_TARGET_MS,
-    )
+def _pages() -> list[tuple[str, str, str]]:
+    """Name, address and selector of each page."""
+    listed = [
+        (each.name or "home", each.address, _FILLED.get(each.name, _CONTENT))
+        for each in PAGES
+        if each.group
+    ]
+    return [
+        *listed,
+        ("a new chat", f"{ROOT}/chats/{CHAT}", ".nc-chat-line"),
+        ("the busiest chat", f"{ROOT}/chats/telegram-group_10000", ".nc-chat-line"),
+        ("a turn", f"{ROOT}/turns/1000", ".nc-main .nc-card"),
+    ]
 
 
-async def _openings(context: BrowserContext, address: str) -> list[float]:
-    """The milliseconds until each opened page had its content. The first one, for which the browser
-    loads the scripts, is left out."""
+async def _openings(context: BrowserContext, address: str, filled: str, count: int) -> list[float]:
+    """The milliseconds of each opening but the first, for which the browser loads the scripts."""
     page = await context.new_page()
     samples = []
-    for _ in range(_OPENED + 1):
-        begun = time.perf_counter()
-        await page.goto(address, wait_until="commit")
-        await page.wait_for_function(_FILLED)
-        samples.append((time.perf_counter() - begun) * 1e3)
+    for _ in range(count + 1):
+        samples.append(await open_until(page, address, filled))
+        await anyio.sleep(_BETWEEN_S)
     await page.close()
     return samples[1:]
 
 
-def _p95(samples: list[float]) -> float:
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+async def _empty_page(context: BrowserContext, count: int) -> float:
+    async with _served_empty_page() as address:
+        return p50_and_p95(await _openings(context, address, _CONTENT, count))[1]
 
 
 @asynccontextmanager
-async def _empty_page() -> AsyncIterator[str]:
+async def _served_empty_page() -> AsyncIterator[str]:
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        str(ROOT / "bench" / "empty_page.py"),
+        str(REPOSITORY / "bench" / "empty_page.py"),
         str(port),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
@@ -149,77 +114,3 @@ async def _empty_page() -> AsyncIterator[str]:
     finally:
         process.terminate()
         await process.wait()
-
-
-async def _new_messages(context: BrowserContext, bot: BotProcess, peer: OneBotPeer) -> list[Figure]:
-    """How long a new message takes to an open page of the chat."""
-    if not (chats := [each for each in PAGES if each.name == "chats" and each.path]):
-        print("no page of a chat is there: new messages are not measured")
-        return []
-    await peer.say_in_group(_GROUP, 10_001, "the chat begins")
-    await anyio.sleep(1)
-    page = await context.new_page()
-    await page.goto(f"{bot.address}{chats[0].address}/{_CHAT}")
-    await page.wait_for_function(_SHOWS, arg="the chat begins")
-    samples = []
-    for number in range(_MESSAGES):
-        text = f"news {number} of {time.time():.0f}"
-        begun = time.perf_counter()
-        await peer.say_in_group(_GROUP, 10_001, text)
-        await page.wait_for_function(_SHOWS, arg=text)
-        samples.append((time.perf_counter() - begun) * 1e3)
-    await page.close()
-    return [
-        Figure(
-            name="a new message on an open page, p95", unit="ms", p50=_p95(samples),
-            floor=0.0, floor_name="", target=_NEW_MESSAGE_MS,
-        )
-    ]  # fmt: skip
-
-
-async def _costs(
-    context: BrowserContext, bot: BotProcess, peer: OneBotPeer, idle_mib: float
-) -> list[Figure]:
-    """What an open console costs a turn and the bot. Blocks of turns with and without it alternate,
-    so that a slow moment of the machine weighs on both."""
-    assert bot.process is not None
-    closed_ms: list[float] = []
-    open_ms: list[float] = []
-    open_mib = idle_mib
-    for _ in range(_BLOCKS):
-        closed_ms += await _turns(peer, _TURNS // _BLOCKS)
-        page = await _open_home(context, bot)
-        open_ms += await _turns(peer, _TURNS // _BLOCKS)
-        open_mib = max(open_mib, resident_mib(bot.process.pid))
-        await page.close()
-        await anyio.sleep(1)
-    closed, opened = percentiles(closed_ms)[0], percentiles(open_ms)[0]
-    return [
-        Figure(
-            name="a turn with an open console, p50", unit="ms", p50=opened, floor=closed,
-            floor_name="the same without it", target=closed * (1 + _TURN_PERCENT / 100),
-        ),
-        Figure(
-            name="memory of the bot with an open console", unit="MiB", p50=open_mib,
-            floor=idle_mib, floor_name="before anybody opened it", target=idle_mib + _OPEN_MIB,
-        ),
-    ]  # fmt: skip
-
-
-async def _open_home(context: BrowserContext, bot: BotProcess) -> Page:
-    page = await context.new_page()
-    await page.goto(f"{bot.address}{PAGES[0].address}")
-    await page.wait_for_function(_FILLED)
-    await anyio.sleep(1)
-    return page
-
-
-async def _turns(peer: OneBotPeer, count: int) -> list[float]:
-    """The milliseconds from each question to its answer."""
-    samples = []
-    for _ in range(count):
-        begun = time.monotonic()
-        await peer.say_in_group(_GROUP, 10_001, "a question", at_me=True)
-        samples.append(((await peer.next_send()).at - begun) * 1e3)
-        await anyio.sleep(_PAUSE_S)
-    return samples

@@ -1,5 +1,5 @@
-"""Fills a database as a busy bot does in a year: by default 1,000,000 messages in 5,000 chats, and
-200,000 turns."""
+"""Fills a database as a busy bot does in a year: by default 1,000,000 messages in 5,000 chats,
+200,000 turns, and what operators and timers leave in that time."""
 
 import json
 import random
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nekro_core.store import Store
+from nekro_core.store.turns import NORMAL_STOPS
 
 _DAY_S = 86_400.0
 _BATCH = 10_000
@@ -32,16 +33,22 @@ _WORDS = (
 _TOOLS = ("send_channel_message", "roll_dice", "draw", "search_web")
 _MODELS = ("large", "small", "vision")
 _STOPS = ("finished",) * 17 + ("limit_steps", "model_unreachable", "stopped")
+_UNDELIVERED = 1_000
+"""One of this many messages was not delivered."""
+_AREAS = ("chats", "models", "plugins", "settings", "timers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many rows the database gets. The messages are those of people and of the bot."""
+    """How many rows the database gets. The messages are those of people and of the bot. ``audited``
+    is the number of operators' changes."""
 
     messages: int = 1_000_000
     turns: int = 200_000
     chats: int = 5_000
     days: int = 365
+    audited: int = 0
+    timers: int = 0
 
 
 async def fill_database(path: Path, size: Size, *, seed: int = 1) -> float:
@@ -56,10 +63,12 @@ async def fill_database(path: Path, size: Size, *, seed: int = 1) -> float:
         database.execute("PRAGMA synchronous = OFF")
         now = time.time()
         chats = [_chat(number) for number in range(size.chats)]
-        _insert(database, "chats", _chat_rows(chats, now))
+        _insert(database, "chats", _chat_rows(chats, size, now))
         _insert(database, "users", _user_rows(now))
         _insert(database, "messages", _message_rows(chance, chats, size, now))
         _insert_turns(database, chance, chats, size, now)
+        _insert(database, "audit_log", _audit_rows(chance, chats, size, now))
+        _insert(database, "timers", _timer_rows(chats, size, now))
         database.execute("ANALYZE")
     return time.perf_counter() - begun
 
@@ -83,14 +92,15 @@ def _member(chance: random.Random, key: str) -> int:
     return (number * 37 + int(size * chance.random() ** 3)) % _PEOPLE
 
 
-def _chat_rows(chats: list[tuple[str, str]], now: float) -> Iterator[dict[str, object]]:
+def _chat_rows(chats: list[tuple[str, str]], size: Size, now: float) -> Iterator[dict[str, object]]:
     for number, (key, instance) in enumerate(chats):
         name = "" if "-private_" in key else f"{_WORDS[number % len(_WORDS)]} {number}"
         yield {
             "chat_key": key,
             "instance": instance,
             "first_seen": now,
-            "handled_seq": 0,
+            # Else the bot would answer the newest messages when it starts.
+            "handled_seq": size.messages,
             "name": name,
         }
 
@@ -163,6 +173,7 @@ def _turn_rows(
     user = str(10_000 + _member(chance, key))
     seconds, run = chance.lognormvariate(1.2, 0.7), f"r{number}"
     seq = int(number / size.turns * size.messages)
+    stop, model = chance.choice(_STOPS), chance.choice(_MODELS)
     yield (
         "turns",
         {
@@ -171,7 +182,9 @@ def _turn_rows(
             "trigger_seq": seq,
             "through_seq": seq,
             "user_id": user,
-            "stop": chance.choice(_STOPS),
+            "stop": stop,
+            "model": model,
+            "failed": stop not in NORMAL_STOPS,
             "attempts": 1,
             "started": started,
             "ended": started + seconds,
@@ -186,7 +199,7 @@ def _turn_rows(
             "position": 0,
             "reply": "send_channel_message('yes')",
             "tail": "",
-            "model": chance.choice(_MODELS),
+            "model": model,
             "prompt_tokens": chance.randint(500, 9_000),
             "cached_tokens": chance.randint(0, 500),
             "completion_tokens": chance.randint(5, 400),
@@ -231,9 +244,9 @@ def _turn_rows(
             "run_id": run,
             "position": 0,
             "segments": '[{"type": "text", "text": "yes"}]',
-            "state": "sent",
+            "state": "sent" if number % _UNDELIVERED else "rejected",
             "message_id": "",
-            "reason": "",
+            "reason": "" if number % _UNDELIVERED else "the platform refused the message",
             "record_seq": 0,
             "created": started + seconds * 0.7,
             "changed": started + seconds * 0.8,
@@ -241,8 +254,56 @@ def _turn_rows(
     )
 
 
+def _audit_rows(
+    chance: random.Random, chats: list[tuple[str, str]], size: Size, now: float
+) -> Iterator[dict[str, object]]:
+    for number in range(size.audited):
+        at = now - (size.audited - number) * size.days * _DAY_S / size.audited
+        yield {
+            "at": at,
+            "ended": at + 0.01,
+            "actor": chance.choice(("Lin", "Aoi", "Kim")),
+            "role": "operator",
+            "origin": "page",
+            "address": "127.0.0.1",
+            "action": f"{chance.choice(_AREAS)}.change",
+            "parameters": "{}",
+            "subject": _picked(chance, chats)[0],
+            "old": '"on"',
+            "new": '"off"',
+            "outcome": "done",
+            "error": "",
+            "undo_action": "",
+            "undo_parameters": "",
+            "undone_by": 0,
+        }
+
+
+def _timer_rows(
+    chats: list[tuple[str, str]], size: Size, now: float
+) -> Iterator[dict[str, object]]:
+    for number in range(size.timers):
+        yield {
+            "timer_id": f"t{number}",
+            "chat_key": chats[number % len(chats)][0],
+            "kind": "once",
+            "state": "active",
+            "text": "look whether the library is open",
+            "title": "",
+            "cron": "",
+            "timezone": "UTC",
+            "workdays": "none",
+            "due": now + (number + 2) * _DAY_S,
+            "told_due": 0.0,
+            "record_seq": 0,
+            "created": now,
+        }
+
+
 def _insert(database: sqlite3.Connection, table: str, rows: Iterator[dict[str, object]]) -> None:
-    first = next(rows)
+    first = next(rows, None)
+    if first is None:
+        return
     marks = ", ".join("?" * len(first))
     sql = f"INSERT INTO {table} ({', '.join(first)}) VALUES ({marks})"
     database.execute("BEGIN")

@@ -1,6 +1,7 @@
 """Draws what all pages of the console share: navigation, search, theme and language."""
 
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import dataclass
 from importlib.resources import files
 from urllib.parse import quote
@@ -26,6 +27,9 @@ from nekro_core.system.errors import NekroError
 RECONNECT_S = 20.0
 """Maximum seconds that a browser may be disconnected and still keep its page, with everything that
 was typed. After a longer time it loads the page again."""
+_LEFT_S = 0.5
+"""The same as `RECONNECT_S` for a page that the person has left, which nobody can come back to. A busy browser may
+send its last events within this time."""
 _RELOAD_S = 1.0
 """Seconds that a browser gets to load a page again, before the page is deleted."""
 BUILD_S = 60.0
@@ -121,6 +125,7 @@ def _add_page(
         title = view.say(f"frame.page_{page.name or 'home'}")
         ui.page_title(f"{title} · {bot_name}")
         _draw_head(request, language)
+        ui.on("page_left", lambda: _forget_soon(client))
         with _draw_frame(view, page, pages, bot_name):
             if not view.may(page.role):
                 ui.label(
@@ -139,6 +144,13 @@ def _add_page(
             await client.disconnected()
             tasks.cancel_scope.cancel()
         return None
+
+
+def _forget_soon(client: Client) -> None:
+    """Delete the page's elements and end its tasks as soon as the browser's connection has ended.
+    Without this, the pages through which a person clicks in 20 s would all do their work on."""
+    client.page = copy(client.page)
+    client.page.reconnect_timeout = _LEFT_S
 
 
 async def _draw(page: ConsolePage, view: View) -> None:
@@ -202,7 +214,10 @@ def _draw_frame(
     view: View, page: ConsolePage, pages: tuple[ConsolePage, ...], bot_name: str
 ) -> ui.element:
     """Draw the frame. Returns the element for the page's content."""
-    drawer = ui.left_drawer(value=None, bordered=True).classes("nc-drawer").props("width=248")
+    # The browser opens the drawer where there is room. With ``value=None``, NiceGUI would also ask
+    # the browser whether it did, and log an error if the page was left meanwhile.
+    drawer = ui.left_drawer(value=False, bordered=True).classes("nc-drawer")
+    drawer.props("width=248 show-if-above")
     with drawer:
         _draw_navigation(view, page, pages, bot_name)
     with ui.header().classes("nc-header"):

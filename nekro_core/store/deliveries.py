@@ -150,16 +150,23 @@ class DeliveryRepository:
         ``before``, the id of a delivery, only older rows."""
         if not states:
             return []
-        where = [f"d.state IN ({', '.join('?' * len(states))})"]
-        values: list[Value] = [state.value for state in states]
+        where, more = "state = ?", list[Value]()
         if chat_key is not None:
-            where.append("d.chat_key = ?")
-            values.append(str(chat_key))
+            where += " AND chat_key = ?"
+            more.append(str(chat_key))
         if before:
-            where.append("d.id < (SELECT id FROM deliveries WHERE delivery_id = ?)")
-            values.append(before)
+            where += " AND id < (SELECT id FROM deliveries WHERE delivery_id = ?)"
+            more.append(before)
+        # For each state on its own, so that the index of the states gives the order. With all of
+        # them in one condition, SQLite would read the newest rows until enough have such a state.
+        newest = f"SELECT id FROM deliveries WHERE {where} ORDER BY id DESC LIMIT ?"
+        of_each = " UNION ALL ".join(
+            f"SELECT id FROM ({newest}) AS s{number}" for number in range(len(states))
+        )
         rows = await self._database.read(
-            f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY d.id DESC LIMIT ?", *values, limit
+            f"{_SELECT} WHERE d.id IN ({of_each}) ORDER BY d.id DESC LIMIT ?",
+            *(value for state in states for value in (state.value, *more, limit)),
+            limit,
         )
         return [_row(row) for row in rows]
 

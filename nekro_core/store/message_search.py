@@ -16,10 +16,10 @@ from nekro_core.store.chat_list import LINE_COLUMNS, HistoryLine, like_containin
 from nekro_core.store.database import Database, Rows, Value
 from nekro_core.store.messages import MessageRepository
 
-_WINDOW = 20_000
-"""Number of messages that one query reads. The query takes 10 to 40 ms, and no other read of a
+_WINDOW = 10_000
+"""Number of messages that one query reads. The query takes 5 to 20 ms, and no other read of a
 SQLite file runs meanwhile."""
-_OF_A_CHAT = 5_000
+_OF_A_CHAT = 2_500
 """Number of messages that one query of a single chat reads. They are further apart in the file."""
 _LONGEST_S = 0.04
 """Within this many seconds of the beginning of a call, it may begin another query."""

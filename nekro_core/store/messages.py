@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 
 from nekro_core.chat import (
     Author,
@@ -87,13 +88,15 @@ class MessageRepository:
         """
         self._changes[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
-            self._newest[chat_key] = added
+            self._newest.pop(chat_key, None)
+            self._newest[chat_key] = added  # at the end, so that the order stays
         if shrunk:
             self._shrunk.add(chat_key)
 
     async def newest_seqs(self) -> Mapping[ChatKey, int]:
-        """Get the number of the newest record of each chat that has records. The database is read
-        only once; then the numbers are in memory, and a list of all chats costs no query."""
+        """Get the number of the newest record of each chat, 0 for chats without records. The chats
+        are nearly in the order of these numbers. The database is read only once; then the numbers
+        are in memory, and a list of all chats costs no query."""
         newest = "SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key"
         if not self._newest_read:
             rows = await self._database.read(f"SELECT chat_key, ({newest}) AS newest FROM chats c")
@@ -101,6 +104,7 @@ class MessageRepository:
                 key = _key_of(row["chat_key"])
                 # A record may have been added while the rows were read.
                 self._newest[key] = max(row["newest"] or 0, self._newest.get(key, 0))
+            self._newest = dict(sorted(self._newest.items(), key=itemgetter(1)))
             self._newest_read = True
         while self._shrunk:
             key = self._shrunk.pop()

@@ -6,7 +6,7 @@ answered as fast as a day. A question about a span is answered from the largest 
 into it. Without a time zone, days and months are counted in UTC.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
@@ -41,6 +41,7 @@ _MOST_BATCHES = 50
 """How many times `_CANDIDATES` names are read at most. If the use of all time says little about the
 use in the span, the end of the ranking may be inexact."""
 _TOKENS = "prompt_tokens + completion_tokens"
+_SUMMED = {each: each for each in SUMMED}
 _SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)
 
 
@@ -157,7 +158,7 @@ class StatisticsRepository:
     ) -> StatisticsRow:
         """Get the sums of a span. It begins and ends with a whole hour; where there are no rows of
         single hours any more, with a whole day or month of UTC."""
-        sql, values = self._cover(since, until, dimension, "AND name = ?", (name,), SUMMED)
+        sql, values = self._cover(since, until, dimension, "AND name = ?", (name,), (), _SUMMED)
         rows = await self._database.read(f"SELECT {_SUMS} FROM ({sql}) AS parts", *values)
         return _row(rows[0], start=0, name=name)
 
@@ -214,7 +215,7 @@ class StatisticsRepository:
         if until - since > _LONG_S:
             return await self._long_ranking(dimension, since, until, order, limit)
         measure = _TOKENS if order == "tokens" else order
-        sql, values = self._cover(since, until, dimension, "", (), ("name", f"{measure} AS ranked"))
+        sql, values = self._cover(since, until, dimension, "", (), ("name",), {"ranked": measure})
         rows = await self._database.read(
             f"SELECT name, SUM(ranked) AS ranked FROM ({sql}) AS parts GROUP BY name "
             "ORDER BY 2 DESC, name LIMIT ?",
@@ -275,12 +276,17 @@ class StatisticsRepository:
             return []
         condition = f"AND member = '' AND name IN ({', '.join('?' * len(names))})"
         sql, values = self._cover(
-            since, until, dimension, condition, tuple(names), ("name", *SUMMED)
+            since, until, dimension, condition, tuple(names), ("name",), _SUMMED
         )
         rows = await self._database.read(
             f"SELECT name, {_SUMS} FROM ({sql}) AS parts GROUP BY name", *values
         )
-        return [_row(row, start=0, name=row["name"]) for row in rows]
+        # Who did something only before the span is read as well, and all sums are 0.
+        return [
+            _row(row, start=0, name=row["name"])
+            for row in rows
+            if any(row[each] for each in SUMMED if each not in MONEY)
+        ]
 
     async def latency(
         self,
@@ -298,13 +304,14 @@ class StatisticsRepository:
             dimension,
             "AND name = ? AND measure = ?",
             (name, measure.value),
-            ("bucket", "number"),
+            ("bucket",),
+            {"number": "number"},
             table="latencies",
         )
         rows = await self._database.read(
             f"SELECT bucket, SUM(number) AS number FROM ({sql}) AS parts GROUP BY bucket", *values
         )
-        return summary_of({row["bucket"]: int(row["number"]) for row in rows})
+        return summary_of({row["bucket"]: int(row["number"]) for row in rows if row["number"]})
 
     async def latency_series(
         self,
@@ -357,20 +364,47 @@ class StatisticsRepository:
         dimension: Dimension,
         condition: str,
         values: tuple[Value, ...],
-        columns: Iterable[str],
+        columns: Sequence[str],
+        sums: Mapping[str, str],
         *,
         table: str = "statistics",
     ) -> tuple[str, list[Value]]:
-        """Return the SELECT of the fewest rows that together make up a span."""
-        parts = [*spans(since, until, finest=self._finest(since, dimension))]
-        one = (
-            f"SELECT {', '.join(columns)} FROM {table} WHERE period = ? AND dimension = ? "
-            f"{condition} AND start >= ? AND start < ?"
-        )
+        """Return the SELECT of few rows that together make up a span. ``sums`` are the columns to
+        be added up, by their new names; where a row must be subtracted, they are negative."""
+        parts = self._parts(since, until, dimension)
         bound: list[Value] = []
-        for period, begin, end in parts:
+        selects = []
+        for sign, period, begin, end in parts:
+            summed = (f"{sign}({column}) AS {name}" for name, column in sums.items())
+            selects.append(
+                f"SELECT {', '.join((*columns, *summed))} FROM {table} "
+                f"WHERE period = ? AND dimension = ? {condition} AND start >= ? AND start < ?"
+            )
             bound += [period.value, dimension.value, *values, begin, end]
-        return " UNION ALL ".join([one] * len(parts)), bound
+        return " UNION ALL ".join(selects), bound
+
+    def _parts(
+        self, since: float, until: float, dimension: Dimension
+    ) -> list[tuple[str, Period, int, int]]:
+        """Cut a span as `spans` does, but into fewer rows. The present month is one row, since
+        nothing comes after now. If the span begins late in a month, that is the whole month, minus
+        the days before. Each part has its sign."""
+        now, finest = self._clock(), self._finest(since, dimension)
+        if _round_up(finest, until) >= now:
+            until = _round_up(Period.MONTH, until)
+        begin = period_start(finest, since)
+        month, first = period_start(Period.MONTH, begin), _round_up(Period.DAY, begin)
+        further = _round_up(Period.MONTH, begin)
+        late = first - month < further - first and is_kept(Period.DAY, dimension, now - month)
+        if finest is Period.MONTH or not late or further > period_start(Period.MONTH, until):
+            return [("", *part) for part in spans(since, until, finest=finest)]
+        parts = [
+            ("", Period.HOUR, begin, first),
+            ("", Period.MONTH, month, further),
+            ("-", Period.DAY, month, first),
+        ]
+        parts += (("", *part) for part in spans(further, until, finest=finest))
+        return [part for part in parts if part[2] < part[3]]
 
 
 def spans(since: float, until: float, *, finest: Period) -> Iterator[tuple[Period, int, int]]:
@@ -417,7 +451,9 @@ def _day_start(at: float, timezone: tzinfo) -> float:
 
 def _row(row: Row, *, start: float, name: str) -> StatisticsRow:
     sums: dict[str, Any] = {
-        each: float(row[each] or 0.0) if each in MONEY else int(row[each] or 0) for each in SUMMED
+        # What is added and subtracted again leaves a fraction of nothing.
+        each: max(0.0, round(float(row[each] or 0.0), 9)) if each in MONEY else int(row[each] or 0)
+        for each in SUMMED
     }
     return StatisticsRow(start=float(start), name=name, **sums)
 

@@ -22,6 +22,10 @@ second."""
 _LATEST_TURNS = 50_000
 """Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
 Without this limit the query would scan the whole table."""
+_LISTED_STOPS = 10_000
+"""Number of newest turns whose reasons for the end `TurnRepository.different` finds."""
+_ENDS = "SELECT (SELECT MIN(id) FROM turns) AS low, (SELECT MAX(id) FROM turns) AS high"
+"""In one SELECT, SQLite would read all turns for the two."""
 _NOTHING_WAITS = 2**62
 NORMAL_STOPS = ("finished", "stopped", "recalled")
 """Reasons for the end of a turn that are not faults."""
@@ -267,7 +271,7 @@ class TurnRepository:
                 "SELECT DISTINCT stop FROM "
                 "(SELECT stop FROM turns ORDER BY id DESC LIMIT ?) newest "
                 "WHERE stop <> '' ORDER BY stop",
-                _LATEST_TURNS,
+                _LISTED_STOPS,
             )
             return [row["stop"] for row in rows]
         found: list[str] = []
@@ -311,7 +315,7 @@ class TurnRepository:
     async def _first_since(self, time: float) -> int:
         """Return the id of the first turn that began at this time or later, or an id above all. It
         is searched by halves, because an index of the times would cost each turn a write."""
-        (ends,) = await self._database.read("SELECT MIN(id) AS low, MAX(id) AS high FROM turns")
+        (ends,) = await self._database.read(_ENDS)
         low, high = int(ends["low"] or 0), int(ends["high"] or 0) + 1
         while low < high:
             middle = (low + high) // 2

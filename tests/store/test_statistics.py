@@ -1,5 +1,6 @@
 """Messages, turns and requests are counted once each, and answered by hour, day and month."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,7 @@ from nekro_core.store import (
 from nekro_core.store.histogram import bucket_of, summary_of
 from nekro_core.store.statistics import spans
 
-from .conftest import GROUP, Clock, say
+from .conftest import GROUP, OTHER, Clock, say
 
 NOW = datetime(2026, 11, 23, 12, 30, tzinfo=UTC).timestamp()
 HOUR = 3_600.0
@@ -301,6 +302,43 @@ async def test_the_ranking_of_a_long_span_is_that_of_its_months(store: Store, cl
     )
     assert found[0].name == str(winner)
     assert [row.messages for row in found] == [4, *[3] * 59]
+
+
+@pytest.mark.parametrize(
+    ("since_days", "until_days"), [(3, 0), (21, 0), (30, 0), (40, 8), (61, 20)]
+)
+async def test_a_span_that_begins_late_in_a_month_has_what_happened_in_it(
+    store: Store, clock: Clock, since_days: int, until_days: int
+) -> None:
+    midnight = NOW - NOW % DAY
+    since, until = midnight - since_days * DAY, midnight - until_days * DAY + DAY * (not until_days)
+    expected: Counter[ChatKey] = Counter()
+    for number in range(180):
+        chat = (GROUP, LIN, OTHER)[number % 7 % 3]
+        at = midnight - 75 * DAY + number * 10 * HOUR
+        await say(store, key=chat, time=at)
+        if since <= at < until:
+            expected[chat] += 1
+    await count(store, clock)
+    totals = await store.statistics.totals(since=since, until=until)
+    assert totals.messages == expected.total()
+    ranked = await store.statistics.ranking(
+        Dimension.CHAT, since=since, until=until, order="messages"
+    )
+    assert {row.name: row.messages for row in ranked} == {str(k): n for k, n in expected.items()}
+
+
+async def test_who_did_something_only_before_the_span_is_not_ranked(
+    store: Store, clock: Clock
+) -> None:
+    await say(store, key=GROUP, time=datetime(2026, 10, 3, tzinfo=UTC).timestamp())
+    await say(store, key=LIN, time=datetime(2026, 10, 28, tzinfo=UTC).timestamp())
+    await count(store, clock)
+    since = datetime(2026, 10, 20, tzinfo=UTC).timestamp()
+    ranked = await store.statistics.ranking(
+        Dimension.CHAT, since=since, until=NOW, order="messages"
+    )
+    assert [(row.name, row.messages) for row in ranked] == [(str(LIN), 1)]
 
 
 async def test_a_ranking_by_something_else_is_refused(store: Store) -> None:

@@ -37,3 +37,5 @@ setInterval(async () => {
     if (answer.status === 401) location.reload();
   } catch { /* the bot does not answer yet */ }
 }, 1000);
+// The bot keeps a page for some seconds when its connection breaks. One that was left need not wait.
+addEventListener("pagehide", () => window.emitEvent?.("page_left"));

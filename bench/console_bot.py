@@ -1,0 +1,119 @@
+"""The bot and the browser for the benchmarks of the console: a bot as a process of its own with an
+OneBot account, and Chromium with the owner logged in."""
+
+import asyncio
+import itertools
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import httpx
+from playwright.async_api import BrowserContext, Page, async_playwright
+
+from bench.bot_answers import TimedAnswerModel
+from tests.e2e.bot_process import ROOT, BotProcess, running_bot
+from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.scripted_model import ScriptedModelServer
+
+_CHROMIUM = "/usr/bin/chromium"
+_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+_REST_S = 6.0
+"""Seconds after the start. By then the bot has made its web page."""
+_TOKEN = "bench-token"
+_PAUSE_S = 0.1
+GROUP = 30_003
+CHAT = f"onebot_v11-group_{GROUP}"
+_SETTINGS = {
+    "NEKRO_LLM__MODEL": "scripted",
+    "NEKRO_TRIGGER__DEBOUNCE_S": "0",
+    "NEKRO_TRIGGER__BURST_TURNS": "0",
+    "NEKRO_TRIGGER__HOUR_TURNS": "0",
+    "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
+    # Deleting old rows would change the database while it is measured.
+    "NEKRO_STORE__KEEP__MESSAGES_DAYS": "0",
+    "NEKRO_STORE__KEEP__TURNS_DAYS": "0",
+    "NEKRO_STORE__KEEP__USES_DAYS": "0",
+    "ONEBOT_ACCESS_TOKEN": _TOKEN,
+    "LOG_LEVEL": "WARNING",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredBot:
+    """A bot with an account of a platform."""
+
+    process: BotProcess
+    peer: OneBotPeer
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self.process.process is not None
+        return self.process.process.pid
+
+    async def turns(self, count: int) -> list[float]:
+        """Ask questions. Returns the milliseconds from each to its answer."""
+        samples = []
+        for _ in range(count):
+            begun = time.monotonic()
+            await self.peer.say_in_group(GROUP, 10_001, "a question", at_me=True)
+            samples.append(((await self.peer.next_send()).at - begun) * 1e3)
+            await anyio.sleep(_PAUSE_S)
+        return samples
+
+
+@asynccontextmanager
+async def measured_bot(
+    folder: Path, program: str = "bot.py", *, account: str = "20002"
+) -> AsyncIterator[MeasuredBot]:
+    """A running bot whose data are in ``folder / "data"``. It has rested after its start."""
+    async with (
+        ScriptedModelServer(TimedAnswerModel()) as model,
+        running_bot(
+            folder,
+            (sys.executable, str(ROOT / program)),
+            **_SETTINGS,
+            NEKRO_LLM__BASE_URL=model.base_url,
+        ) as bot,
+        OneBotPeer(account, _TOKEN, bot.onebot_url) as peer,
+    ):
+        # A bot that ran on this database before must not take these messages for the old ones.
+        peer.account.ids = itertools.count(int(time.time() * 1000)).__next__
+        await peer.wait_connected()
+        await anyio.sleep(_REST_S)
+        yield MeasuredBot(process=bot, peer=peer)
+
+
+@asynccontextmanager
+async def logged_in_browser(bot: BotProcess) -> AsyncIterator[BrowserContext]:
+    """Chromium, in which the owner is logged in."""
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
+        try:
+            context = await chromium.new_context(locale="en-US")
+            context.set_default_timeout(30_000)
+            bearer = {"Authorization": f"Bearer {bot.token}"}
+            async with httpx.AsyncClient(trust_env=False, headers=bearer) as client:
+                link = (await client.post(f"{bot.address}/api/v1/links")).json()["url"]
+            page = await context.new_page()
+            await page.goto(link)
+            await page.close()
+            yield context
+        finally:
+            await asyncio.wait_for(chromium.close(), 30)
+
+
+async def open_until(page: Page, address: str, filled: str) -> float:
+    """Open an address. Returns the milliseconds from the begin of the navigation until the selector
+    ``filled`` finds something and the page is connected with the bot. Then a person can read it,
+    and each click has an effect. The browser's own clock measures it."""
+    await page.goto(address, wait_until="commit")
+    usable = await page.wait_for_function(
+        "filled => document.querySelector(filled) && window.socket?.connected && performance.now()",
+        arg=filled,
+    )
+    return float(await usable.json_value())
