@@ -282,7 +282,7 @@ def _client(settings: LLMSettings) -> httpx.AsyncClient:
     except httpx.InvalidURL as error:
         if settings.proxy:
             raise
-        # For example "fd00::/8" or "[::1]", which other programs can read.
+        # Other programs accept such entries, for example "fd00::/8" or "[::1]".
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
         return make(proxy=environment_proxy(settings.base_url), trust_env=False)
 

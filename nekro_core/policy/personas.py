@@ -79,7 +79,7 @@ class Persona(BaseModel):
 
 
 class PersonaLibrary:
-    """The personas of a data folder. A method that changes something is in force when it returns.
+    """The personas of a data folder. A change is in force when the method that makes it returns.
 
     Args:
         folder: The folder of the files. It is made at the first save.
@@ -133,8 +133,8 @@ class PersonaLibrary:
         Args:
             name: The name: letters, digits, spaces and ``_ . - ( )``, at most 64 characters.
             text: The persona.
-            revision: The revision that the writer saw; 0 for a new persona; None to save whatever
-                is there.
+            revision: The revision that the writer saw; 0 for a new persona; None to save without
+                this check.
             by: Who saves it.
             note: Why it is saved.
 
@@ -285,7 +285,7 @@ def _file_name(name: str) -> str:
 
 def _checked_name(name: str) -> str:
     plain = _plain(name)
-    # Of the characters, only letters, digits and a few harmless ones are left: no path separator.
+    # A name may contain only letters, digits and a few harmless characters, so no path separator.
     too_long = len(plain) > _MAX_NAME or len(_file_name(plain).encode()) > _MAX_FILE_NAME
     if too_long or not _NAME.fullmatch(plain):
         raise PersonaError(

@@ -47,7 +47,8 @@ class TurnSettings(LiveSettings):
     """Limits of one turn."""
 
     max_steps: int = Field(default=10, ge=1, le=100)
-    """Maximum number of model replies. A turn that needs more repeats itself."""
+    """Maximum number of model replies. A turn that reaches this number usually repeats the same
+    replies."""
     max_seconds: float = Field(default=600.0, gt=0)
     """Maximum duration of a turn in seconds, including the time of its calls."""
     max_tokens: int = Field(default=200_000, ge=1000)

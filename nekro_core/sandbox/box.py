@@ -157,8 +157,8 @@ class CallFailure:
 @dataclass(frozen=True, slots=True)
 class EndRun:
     """Answer to a call: the run ends, even if its code tries to continue. In a run that keeps its
-    globals, the call raises an exception in the guest. If this exception ends the code in time, the
-    globals survive for the next run."""
+    globals, the call raises an exception in the guest. If this exception ends the code within 0.05
+    s, the globals survive for the next run."""
 
 
 Answer = CallReturn | CallFailure | EndRun

@@ -80,8 +80,8 @@ class ToolSet:
         return found.tool if found else None
 
     def name_of(self, tool: Tool) -> str:
-        """Get the name of a tool that the model sees. Raises `KeyError` if the tool is not in the
-        set."""
+        """Get the name under which the model sees a tool. Raises `KeyError` if the tool is not in
+        the set."""
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
 
     def similar_names(self, name: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""Model groups change while requests run: those end on the old model, the next use the new one."""
+"""Model groups change while requests run. Running requests end on the old model, later requests use
+the new one."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -27,7 +27,7 @@ def test_a_preset_makes_settings(preset) -> None:
     assert preset.local or preset.models
 
 
-def test_the_providers_that_the_issue_names_have_presets() -> None:
+def test_well_known_providers_have_presets() -> None:
     wanted = {"openai", "anthropic", "google", "deepseek", "qwen", "moonshot", "zhipu", "mistral"}
     wanted |= {"groq", "openrouter", "xai", "siliconflow", "volcengine", "ollama", "lmstudio"}
     assert wanted | {"vllm", "llama-cpp"} <= {each.key for each in PRESETS}

@@ -84,7 +84,7 @@ _LOOKED_AT = dedent(
     print(pid, y.decode())
     """
 )
-"""Code that runs until `_SPY` has tried each of its ways on this code several times."""
+"""Code that runs until `_SPY` has tried each of its attacks on this code several times."""
 
 
 class GlobalsConformance:

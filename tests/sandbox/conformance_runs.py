@@ -290,7 +290,7 @@ class RunConformance:
             ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
         ],
     )
-    async def test_a_died_run_names_the_cause_and_the_next_run_works(
+    async def test_a_run_that_died_names_the_cause_and_the_next_run_works(
         self, used_box: Box, code: str, words: str
     ) -> None:
         result = await play(used_box, f"print('last words')\n{code}")

@@ -1,4 +1,4 @@
-"""Timers with a store and an inbox, also over restarts."""
+"""Timers with a store and an inbox, also across restarts."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -141,7 +141,7 @@ async def test_no_timer_is_announced_before_the_platforms_are_connected(bot: Bot
         assert await bot.until(bool) == [TEA]
 
 
-async def test_timers_follow_a_clock_that_was_set(bot: Bot) -> None:
+async def test_timers_follow_a_clock_that_is_set_to_another_time(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600

@@ -1,8 +1,8 @@
 """The executor's loop. It runs commands as child processes, and globs and archives in threads.
 
 The executor is a subreaper: background processes of commands that have ended become its children.
-A process of a run cannot become its descendant. So at the end of a run, all descendants of the
-executor are known to belong to commands.
+A process of a run cannot become a descendant of the executor. So at the end of a run, all
+descendants of the executor are known to belong to commands.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
 
 
 def open_parents(root: str, parts: list[str], make: bool) -> int:
-    """Open the folder ``parts`` below ``root``, without following links.
+    """Open the folder whose path below ``root`` consists of ``parts``, without following links.
 
     With ``make``, missing folders are made.
     """
@@ -321,8 +321,8 @@ def create(path: str) -> Any:
 
 
 def _open_place(path: str) -> tuple[int, str]:
-    """Open the parent folder of ``path``, which is made if missing. Return it and the file's
-    name."""
+    """Open the parent folder of ``path``, which is made if missing. Return the folder's descriptor
+    and the file's name."""
     root, parts = locate(path)
     if not parts[-1]:
         raise FileError("is_a_directory", f"{path} is a folder")

@@ -23,7 +23,8 @@ _STOP_S = 1.0
 it can stop. With 12 busy processes on 4 processors, 17 ms were too short in 3 of 147 runs, and the
 globals of these runs were lost."""
 _STOP_YIELDS = 40
-"""How often to yield the processor before sleeping. The shortest sleep takes 0.1 ms, and most runs
+"""How many times to yield the processor before sleeping. The shortest sleep takes 0.1 ms, and most
+runs
 stop in much less time."""
 _STOP_WAIT_S = 0.00005
 

@@ -82,11 +82,11 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            # Called only to reset the meter: the processes that were killed so far belonged to
-            # commands.
+            # Called only to reset the meter, so that this run is not blamed for the processes of
+            # commands that were killed before it began.
             self._meter.starved()
         self.fork_failed = False
-        if same and not frozen:  # the process with the same functions was killed
+        if same and not frozen:  # the process that had these functions was killed
             same, described = 0, self._known[0]
         elif not same and described != self._known[0]:
             self._known = (described, None)
@@ -235,7 +235,7 @@ class RunManager:
             return
         self._poll.unregister(executor.sock)
         executor.wait()
-        if not self.current:  # else its remaining processes are killed at the end of the run
+        if not self.current:  # else they are killed at the end of the run
             self.kill_foreign_processes()
         executor.report_end(self._host, because)
 
@@ -337,15 +337,15 @@ class RunManager:
     def _keep(self, run: RunProcess) -> bool:
         """Freeze the run's process with its globals, and kill all other processes of the run.
 
-        Return False if that is impossible, for example if a forked child sent the END: then the
-        run's own process may still execute code.
+        Return False if that is impossible, for example if a forked child sent the END frame: then
+        the run's own process may still execute code.
         """
         if not run.is_its_own_end:
             return False
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # If there was another process, it may have resumed the run with SIGCONT: try again.
+            # Another process of the run may have resumed the frozen one with SIGCONT: try again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):

@@ -90,7 +90,7 @@ class _Reader:
         self._start = self._end = 0
 
     def entry(self) -> tuple[int, int, int, int, bytes, bytes]:
-        """Read the next entry: kind, mode, time, size, name and rest."""
+        """Read the next entry: kind, mode, time, size, name and rest (see `guest_pack`)."""
         head = self._take(ENTRY.size)
         kind, mode, time, size, name_length, rest_length = ENTRY.unpack(head)
         if name_length > 4096 or rest_length > 4096 or size > 2**62:

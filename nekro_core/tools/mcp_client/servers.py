@@ -57,7 +57,7 @@ class McpTestReport:
 
 
 class McpServers:
-    """The servers that the file lists. Made by `open`."""
+    """The servers that ``mcp.json`` lists. Made by `open`."""
 
     def __init__(
         self,

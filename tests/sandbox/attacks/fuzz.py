@@ -1,8 +1,9 @@
-"""Gives random bytes to the functions that read untrusted input. They may only refuse them with
-their documented errors.
+"""Gives random bytes to the functions that read untrusted input. The functions may refuse the
+bytes, but only with documented errors.
 
 ``python -m tests.sandbox.attacks.fuzz [SECONDS [TARGET]]`` runs for a long time. If atheris is
-installed, coverage guides the input; otherwise hypothesis makes it. The tests run the same briefly.
+installed, coverage guides the input; otherwise hypothesis makes it. The tests (``test_fuzz.py``) do
+the same for a short time.
 """
 
 import contextlib

@@ -107,7 +107,7 @@ async def test_an_impossible_rule_is_refused_and_changes_nothing(
     assert not (tmp_path / "egress.toml").exists()
 
 
-async def test_the_second_of_two_operators_is_told(tmp_path: Path) -> None:
+async def test_a_change_based_on_an_old_revision_is_refused(tmp_path: Path) -> None:
     async with administered(tmp_path) as (admin, _):
         revision = (await admin.shown()).revision
         await admin.put(EgressTable(owner="a"), revision=revision)

@@ -125,7 +125,8 @@ async def test_memory_that_forks_share_counts_once(jail: Backend, group: bool) -
     await box.destroy()
 
 
-# Where cgroups can be made, with trees like those of kernels and systemd.
+# In which folders cgroups can be made. The tests make trees of folders like those of kernels and
+# systemd.
 
 
 class Machine:

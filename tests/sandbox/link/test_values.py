@@ -122,7 +122,7 @@ def test_a_frame_that_claims_too_large_a_size_is_refused_at_once() -> None:
         wire.split(bytearray(wire.HEAD.pack(1, 1, wire.TEXT_LIMIT + 1, 0)), 100)
 
 
-def test_a_value_that_cannot_be_pickled_is_named() -> None:
+def test_the_error_names_the_type_of_a_value_that_cannot_be_pickled() -> None:
     with pytest.raises(HandoverError, match="generator cannot be handed over"):
         dump(n for n in ())
 
@@ -132,7 +132,7 @@ def test_an_object_of_a_class_that_guests_cannot_import_becomes_a_view() -> None
 
 
 @pytest.mark.parametrize("machine", jail_filter.MACHINES)
-def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
+def test_every_jump_of_the_filter_ends_inside_the_filter(machine: str) -> None:
     program = jail_filter.build_filter(machine)
     count = len(program) // 8
     assert len(program) % 8 == 0

@@ -1,8 +1,8 @@
 """The results of the tools on every backend. A backend's tests subclass `ToolResults`.
 
-The first part compares results with their exact text. The second part has regression tests for the
-faults of the sketch from which the tools were designed; the number in a test's name is the number
-of the fault. The third part tests bad input.
+The first part compares results with their exact text. The tools were designed from a sketch that
+had faults. The second part has a regression test for each fault; the number in the test's name is
+the number of the fault. The third part tests bad input.
 """
 
 import base64
