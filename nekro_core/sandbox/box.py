@@ -69,7 +69,8 @@ class BoxFileError(SandboxError):
     """A file operation that the caller requested failed inside the box.
 
     ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input,
-    limit``. ``limit`` means that the box has no process or memory left for the operation.
+    limit``. ``limit`` means that the box's limit of processes or of memory leaves none for the
+    operation.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -137,8 +138,8 @@ class CallReturn:
     same data.
 
     ``shown`` says whether the value is printed if the call is the last expression of the code.
-    With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` starts after this
-    call."""
+    With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` has only the output
+    after this call."""
 
     value: Any
     shown: bool = True

@@ -33,7 +33,7 @@ class RunProcess:
     """The process of a run. It is usually forked in advance; `begin` starts a run in it.
 
     If the run keeps its globals, the process is frozen after the run, and `begin` starts the next
-    run in it. The constructor raises OSError if the box has no process left.
+    run in it. The constructor raises OSError if the box has reached its limit of processes.
     """
 
     def __init__(

@@ -99,8 +99,8 @@ class RunManager:
         self._poll.register(run.process, select.POLLIN)
 
     def fork_ahead(self) -> None:
-        """Fork a process for the next run. If that fails because the box has no process left,
-        `start` tries again."""
+        """Fork a process for the next run. If that fails because the box has reached its limit of
+        processes, `start` tries again."""
         self.reap_orphans()
         described, functions = self._known
         if described and functions is None:
@@ -367,8 +367,8 @@ class RunManager:
         return run
 
     def _fork_or_end_commands(self) -> RunProcess | None:
-        """Fork a run's process. If that fails because the box has no process left, kill all
-        commands and try again."""
+        """Fork a run's process. If that fails because the box has reached its limit of processes,
+        kill all commands and try again."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
                 return RunProcess(self._confinement, self._known)
