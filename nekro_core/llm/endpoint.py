@@ -312,8 +312,8 @@ def _fields(settings: LLMSettings) -> dict[str, Any]:
             "Accept-Encoding": "gzip",
             "User-Agent": f"nekro-core/{__version__}",
         },
-        # `ModelEndpoint.events` limits the times of a reply, because one deadline applies to all
-        # attempts, thoughts and texts.
+        # httpx limits only the time for connecting. `ModelEndpoint.events` limits the rest, because
+        # one deadline applies to all attempts of a request, with their thoughts and texts.
         "timeout": httpx.Timeout(None, connect=settings.connect_s),
     }
 

@@ -162,8 +162,7 @@ class _Values:
         match schema.get("type"):
             case "string":
                 most = min(schema.get("maxLength", longest), longest)
-                # If a small model writes an empty string, that is an error, so no empty string is
-                # allowed.
+                # An empty string is not allowed: a small model writes one only by mistake.
                 return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
                 return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), RuleRef("natural"))

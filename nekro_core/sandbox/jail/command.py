@@ -26,6 +26,7 @@ _ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own folder
     "PYTHONDONTWRITEBYTECODE": "1",
     # glibc reserves 64 MB of address space for each malloc arena, and the address space is limited.
+    # So there may be only two arenas.
     "MALLOC_ARENA_MAX": "2",
 }
 

@@ -92,8 +92,7 @@ class Watchdog:
         if not box.executor_pid and box.run is not None and processes.starved():
             # The kernel killed one process, and the run's other processes may wait for it without
             # end. So the run is ended. This is skipped while there are commands, because then the
-            # killed
-            # process may belong to a command.
+            # killed process may belong to a command.
             _end_for_memory(box)
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)

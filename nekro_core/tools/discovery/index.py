@@ -69,8 +69,7 @@ _EXACT = 100.0
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
 """Only so many characters of a query are read, and of each text of a tool (name, description, ...).
-A
-model's query has a few words."""
+A model's query has a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
 """Maximum number of characters of the sentence that the encoder reads about a tool, and maximum
