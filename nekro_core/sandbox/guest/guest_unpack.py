@@ -199,7 +199,7 @@ class _Target:
             return
         parts = name.split(b"/")
         if len(parts) > DEPTH + 2:
-            raise _bad("it is too deep")
+            raise _bad("it has a path with too many folders")
         for part in parts:
             _checked_name(part)
         path, last = name[: -len(parts[-1])].rstrip(b"/"), parts[-1]
