@@ -140,7 +140,7 @@ def _read(written: str) -> tuple[dict[str, Any], str]:
 def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(found)
     if len(result) != len(found):
-        raise ValueError("a key that occurs twice")
+        raise ValueError("a key that stands twice")
     return result
 
 

@@ -33,7 +33,7 @@ def test_well_known_providers_have_presets() -> None:
     assert wanted | {"vllm", "llama-cpp"} <= {each.key for each in PRESETS}
 
 
-def test_an_address_finds_its_preset() -> None:
+def test_a_preset_is_found_by_its_address() -> None:
     found = preset_of("https://api.deepseek.com/v1/")
     assert found is not None
     assert found.key == "deepseek"

@@ -86,7 +86,7 @@ class BackendConformance(
         finally:
             await other.destroy()
 
-    async def test_the_self_check_holds(self, backend: Backend) -> None:
+    async def test_the_self_check_passes(self, backend: Backend) -> None:
         checked = await backend.self_check()
         assert checked.ok, [check for check in checked.checks if not check.ok]
         assert len(checked.checks) >= 10

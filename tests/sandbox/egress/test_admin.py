@@ -95,7 +95,7 @@ async def test_the_operators_comments_stay(tmp_path: Path) -> None:
         (EgressTable(owner=""), "name a chat"),
     ],
 )
-async def test_an_impossible_rule_is_refused_and_changes_nothing(
+async def test_an_invalid_rule_is_refused_and_changes_nothing(
     tmp_path: Path, table: EgressTable, says: str
 ) -> None:
     async with administered(tmp_path, "a.example") as (admin, egress):

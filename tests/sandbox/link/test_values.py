@@ -104,7 +104,7 @@ a_frame = st.tuples(st.integers(0, 99), st.integers(0, 2**32 - 1), short, short)
 
 
 @given(frames=st.lists(a_frame, max_size=5), cut=st.integers(1, 30))
-def test_the_cuts_of_a_stream_do_not_change_its_frames(frames, cut: int) -> None:
+def test_frames_are_the_same_however_their_stream_is_cut(frames, cut: int) -> None:
     sent = b"".join(wire.frame(*frame) for frame in frames)
     buffer, received = bytearray(), []
     for start in range(0, len(sent), cut):

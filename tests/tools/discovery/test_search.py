@@ -234,7 +234,8 @@ def test_the_lines_cost_less_than_twelve_tokens_for_each_tool(tools: ToolSet) ->
     for prefix in ("", "weather_plugin.", "mcp__server__"):
         lines = deferred_lines((prefix + each.name, each) for each in tools.named)
         assert len(lines) <= len(tools.named)
-        # A prefix may add its own tokens: only English briefs are cut further to make room for it.
+        # A prefix makes each line longer by its own tokens. Only English briefs are cut shorter in
+        # return.
         most = 11.5 + tokens.count(prefix)
         assert tokens.count("\n".join(lines)) < most * len(tools.named), prefix
 
