@@ -163,8 +163,8 @@ class NamedBox:
         necessary.
 
         Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box. After an error
-        the box has the same state as before the call. After a success the caller must call
-        `give_back`.
+        the box has the same state as before the call; if it had died unnoticed, it sleeps. After a
+        success the caller must call `give_back`.
         """
         self._users += 1
         try:

@@ -53,7 +53,7 @@ async def test_a_secret_is_kept_apart_and_never_shown(tmp_path: Path) -> None:
         await bot.ready("peer")
         shown = await bot.call("peer.environment")
         assert isinstance(shown, ToolReturn)
-        assert json.loads(shown.value)["API_TOKEN"] == "[secret]"  # it has it and cannot show it
+        assert json.loads(shown.value)["API_TOKEN"] == "[secret]"  # set, and hidden
         configured = await bot.servers.configured()
         secrets = bot.folder / "secrets" / "mcp.json"
         assert TOKEN not in (bot.folder / "mcp.json").read_text("utf-8")
