@@ -144,7 +144,7 @@ class PersonaLibrary:
 
         Raises:
             PersonaChanged: Somebody else saved a version in the meantime, or the new name is taken.
-            PersonaError: The name or the text is not valid.
+            PersonaError: The name or the text is not valid, or there are too many personas.
             OSError: The file cannot be written.
         """
         name = _checked_name(name)
