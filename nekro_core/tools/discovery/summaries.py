@@ -13,8 +13,9 @@ Briefs in Chinese or Japanese have other limits. The estimate is a sixth too hig
 tests cost fewer than 12 tokens each on average, including the introduction of the list and the
 search tool."""
 CJK_CHARACTERS = 12
-"""A Chinese or Japanese brief is not cut to fewer characters than this, however long the tool's
-name is. `LINE_TOKENS` would allow only six characters, from which nobody can guess the rest."""
+"""A Chinese or Japanese brief is cut only after this many characters, however long the tool's name
+is, unless it has more than `CJK_TOKENS`. `LINE_TOKENS` would allow only six characters, from which
+nobody can guess the rest."""
 CJK_TOKENS = 13.0
 """Maximum number of estimated tokens of a Chinese or Japanese brief that is cut. A third party's
 description may consist of characters that cost more."""

@@ -182,7 +182,8 @@ class McpConfigFile:
         self._write(content)
 
     def remove(self, name: str, revision: str | None) -> None:
-        """Remove an entry and its secrets. Raises as `put`; `McpConfigError` if there is none."""
+        """Remove an entry and its secrets. Raises the errors of `put`, and `McpConfigError` if
+        there is no such entry."""
         content = self._content(revision)
         if name not in content.servers:
             raise McpConfigError(f"there is no server {name!r}")
