@@ -99,7 +99,7 @@ class ChatOverrides(BaseModel):
 
     def over(self, other: "ChatOverrides") -> "ChatOverrides":
         """Return these overrides, with the values of ``other`` for fields that are None. Lists of
-        people are combined."""
+        people, commands and quotas are combined."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
         if self.persona is not None or self.persona_name is not None:
             mine |= {"persona": self.persona, "persona_name": self.persona_name}
