@@ -17,7 +17,7 @@ PRICED = {"openai", "anthropic", "google", "deepseek", "moonshot", "moonshot-int
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.key)
-def test_a_preset_makes_settings(preset) -> None:
+def test_a_preset_gives_valid_settings(preset) -> None:
     model = preset.models[0] if preset.models else "some-model"
     settings = LLMSettings(base_url=preset.base_url, model=model)
     assert settings.base_url == preset.base_url

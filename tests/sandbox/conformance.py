@@ -39,7 +39,7 @@ class BackendConformance(
     GlobalsConformance,
     ProgramConformance,
 ):
-    """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
     async def test_an_unknown_image_is_refused_with_a_list_of_images(
         self, backend: Backend

@@ -52,7 +52,7 @@ async def gone(box: Box, mark: str) -> bool:
 
 
 class CommandConformance:
-    """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
     # Calls and results
 

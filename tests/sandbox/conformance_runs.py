@@ -21,7 +21,7 @@ from tests.sandbox.run_code import QUICK, Tools, play
 
 
 class RunConformance:
-    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
 
     # Calls and results
 
@@ -115,7 +115,7 @@ class RunConformance:
         await anyio.sleep(0.1)
         assert len(tools.calls) == seen
 
-    async def test_an_error_names_the_line_of_the_whole_reply(self, box: Box) -> None:
+    async def test_an_error_has_the_line_number_in_the_whole_reply(self, box: Box) -> None:
         tools = Tools({})
         run = await box.start_run([], tools.handle, QUICK)
         await run.feed("def broken(x):\n    return 1 / x\n", 41)

@@ -68,7 +68,7 @@ async def fill_sockets(box: Box) -> None:
 
 
 class StreamConformance:
-    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
 
     async def test_the_host_talks_to_a_server_in_the_box(self, box: Box) -> None:
         with anyio.fail_after(30):

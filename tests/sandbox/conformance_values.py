@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 
 class ValueConformance:
-    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
 
     @pytest.mark.parametrize(
         "value",

@@ -44,7 +44,9 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("30 2 * * *", BERLIN, "none", "2026-10-24 12:00", "2026-10-25 02:30 +0200"),
     ],
 )
-def test_the_next_due_time(cron: str, zone: str, mode: str, after: str, due: str) -> None:
+def test_the_next_due_time_of_each_schedule_is_found(
+    cron: str, zone: str, mode: str, after: str, due: str
+) -> None:
     schedule = Schedule.parse(cron, zone, mode)
     assert said(schedule.next_after(at(after, zone)), zone) == due
 

@@ -52,7 +52,7 @@ def hub(**changes) -> Site:
     return Site(hub_file=FILE, hub_sha256=hashlib.sha256(FILE).hexdigest(), **changes)
 
 
-async def test_a_file_is_downloaded_with_progress_and_its_memory_known(
+async def test_a_downloaded_file_has_a_known_need_of_memory_and_progress_is_reported(
     files: ModelFiles,
 ) -> None:
     told: list[DownloadProgress] = []

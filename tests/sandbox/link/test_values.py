@@ -59,7 +59,7 @@ def test_the_host_decodes_what_a_guest_encodes(guest_values, args, kwargs) -> No
 
 
 @given(text=st.binary(max_size=200), body=st.binary(max_size=20))
-def test_any_bytes_are_a_call_or_an_invalid_call(text: bytes, body: bytes) -> None:
+def test_any_bytes_are_decoded_as_a_call_or_refused(text: bytes, body: bytes) -> None:
     with contextlib.suppress(InvalidCall):
         decode_call(text, body)
 
@@ -72,7 +72,7 @@ any_json = st.recursive(
 
 
 @given(value=any_json)
-def test_any_json_is_a_call_or_an_invalid_call(value: object) -> None:
+def test_any_json_is_decoded_as_a_call_or_refused(value: object) -> None:
     try:
         call = decode_call(json.dumps(value).encode(), b"")
     except InvalidCall:

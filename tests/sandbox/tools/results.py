@@ -171,7 +171,9 @@ class ToolResults:
         assert found["stdout"] == ""
 
     @pytest.mark.parametrize("code", [1, 2, 42, 124, 127, 137, 139, 255])
-    async def test_2_the_exit_code_is_the_true_one(self, call: ToolCaller, code: int) -> None:
+    async def test_2_the_exit_code_of_the_command_is_returned(
+        self, call: ToolCaller, code: int
+    ) -> None:
         done = await call.value("shell", command=f"exit {code}")
         assert done == {"stdout": "", "stderr": "", "exit_code": code}
 
@@ -292,7 +294,7 @@ class ToolResults:
         assert await lin("read_file", path="note") == '{"content":"milk","size":4,"woke":true}'
         assert await lin("read_file", path="note") == '{"content":"milk","size":4}'
 
-    async def test_8_a_box_that_died_reports_it_once(
+    async def test_8_the_death_of_a_box_is_reported_once(
         self, fresh: Callable[[str], ToolCaller]
     ) -> None:
         lin = fresh("lin")

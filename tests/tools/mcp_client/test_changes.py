@@ -104,7 +104,7 @@ async def test_a_secret_in_an_address_or_a_header_is_not_shown(tmp_path: Path) -
         ({"env": {"A": "${B}"}}, {"B!": SecretStr("x")}, "letters and digits"),
     ],
 )
-async def test_an_impossible_entry_is_refused_and_changes_nothing(
+async def test_an_invalid_entry_is_refused_and_changes_nothing(
     tmp_path: Path, wrong, secrets, says
 ) -> None:
     async with world(tmp_path, old=peer()) as bot:
@@ -127,7 +127,7 @@ async def test_a_change_based_on_an_old_revision_is_refused(tmp_path: Path) -> N
     assert list(file_of(bot)["mcpServers"]) == ["old", "mine"]
 
 
-async def test_a_broken_file_is_named_and_not_overwritten(tmp_path: Path) -> None:
+async def test_a_broken_file_is_reported_and_not_overwritten(tmp_path: Path) -> None:
     async with world(tmp_path, old=peer()) as bot:
         await bot.ready("old")
         (tmp_path / "mcp.json").write_text('{"mcpServers": {', "utf-8")
