@@ -294,8 +294,8 @@ def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
 
 def trusted_certificates() -> ssl.SSLContext:
     """Return a TLS context that trusts the system's certificates, to which operators may have added
-    those of their own networks. If the system has none, certifi's certificates are trusted. (httpx
-    by default would always trust certifi's certificates instead of the system's.)"""
+    certificates of their own networks. If the system has none, certifi's certificates are trusted.
+    (httpx by default would always trust certifi's certificates instead of the system's.)"""
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
         return httpx.create_ssl_context()
     context = ssl.create_default_context()

@@ -139,7 +139,7 @@ class PersonaLibrary:
             note: Why it is saved.
 
         Returns:
-            The persona with its new version. If the text is that of the newest version, nothing is
+            The persona with its new version. If the newest version has the same text, nothing is
             saved.
 
         Raises:
@@ -177,7 +177,8 @@ class PersonaLibrary:
             return saved
 
     async def restore(self, name: str, number: int, *, by: str = "") -> Persona:
-        """Save an older version as the newest one. Raises as `save`, and `UnknownPersona`."""
+        """Save an older version as the newest one. Raises the errors of `save`, and
+        `UnknownPersona`."""
         persona = self.get(name)
         text = next((each.text for each in persona.versions if each.number == number), None)
         if text is None:
@@ -186,7 +187,7 @@ class PersonaLibrary:
 
     async def remove(self, name: str, *, revision: int | None = None) -> Persona:
         """Take a persona out of use. Its file is kept, so that `bring_back` finds it. Chats that
-        name it use the bot's own persona. Raises as `save`, and `UnknownPersona`."""
+        name it use the bot's own persona. Raises the errors of `save`, and `UnknownPersona`."""
         async with self._changing:
             self._look()
             persona = self.get(name)

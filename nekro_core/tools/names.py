@@ -85,7 +85,7 @@ class ToolSet:
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
 
     def similar_names(self, name: str) -> list[str]:
-        """Get names that are similar to this one, best first, for an error message."""
+        """Get names that are similar to ``name``, best first, for an error message."""
         return difflib.get_close_matches(name, self._by_name, 3, 0.5)
 
 

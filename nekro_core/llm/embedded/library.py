@@ -38,7 +38,7 @@ class ModelFile:
     Attributes:
         name: The name of the file.
         bytes: Its size.
-        known: Whether its name is that of a model that the bot can download by itself.
+        known: Whether the bot has a model of this file name that it downloads by itself.
         info: What its header says; None if it cannot be read.
         problem: Why it cannot be used; empty if it can.
     """

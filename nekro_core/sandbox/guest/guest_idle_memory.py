@@ -24,7 +24,7 @@ def idle_memory_kb() -> int:
     """Return the kilobytes of all processes in the box and of its files.
 
     If N processes map a page, it counts 1/N for each (PSS). If the kernel refuses the PSS of a
-    process, all its pages count, except those of files."""
+    process, all its pages count, except pages of files."""
     used = 0
     for name in os.listdir("/proc"):
         if name.isdigit():

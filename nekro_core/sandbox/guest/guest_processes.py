@@ -42,8 +42,8 @@ def table() -> Table:
 
 
 def alone(frozen: int, known: set[int]) -> bool:
-    """Whether the box has no other processes than this one and its children ``known``, and the
-    child ``frozen`` has one thread and no child. Also False if the kernel does not report the
+    """Whether the box has no other processes than the supervisor and its children ``known``, and
+    the child ``frozen`` has one thread and no child. Also False if the kernel does not report the
     children.
 
     Takes a tenth of the time of `table`. If a child ends while the kernel writes the list of

@@ -250,7 +250,7 @@ class RunManager:
                 return
             if ended is None:
                 return
-            if ended.si_pid in waited_for:  # the kernel would return this one again and again
+            if ended.si_pid in waited_for:  # the kernel would return this process again and again
                 self._reap_behind(waited_for)
                 return
             self._reap(ended.si_pid)
