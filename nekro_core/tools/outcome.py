@@ -88,10 +88,10 @@ def public_error_text(error: BaseException) -> str:
     """Get the text of a tool's exception if code in a box or a model may read it; else an empty
     text.
 
-    It returns the text of a `ToolFailure` and of errors from the bot's own checks of values
-    (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It returns no
-    other texts, not even the texts of Python's own errors: ``tokens[name]`` raises a `KeyError`
-    with the key in its text, and ``int(key)`` a `ValueError` with the value.
+    This function returns the text of a `ToolFailure` and of errors from the bot's own checks of
+    values (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It
+    returns no other texts, not even the texts of Python's own errors: ``tokens[name]`` raises a
+    `KeyError` with the key in its text, and ``int(key)`` a `ValueError` with the value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""

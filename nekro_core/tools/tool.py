@@ -28,8 +28,8 @@ class ToolKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """When the model sees a tool: at once, after it searches for the tool, or never. It never sees
-    unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one."""
+    """When the model sees a tool: at once, after it searches for the tool, or never. The model
+    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"

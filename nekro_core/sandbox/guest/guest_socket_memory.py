@@ -28,8 +28,8 @@ _FREE_TCP = 32 * 1024 * 1024
 """TCP connections are counted only if the TCP buffers of the whole machine are larger than this."""
 _PAGE = 4096
 _MESSAGES = 12
-"""Number of full send buffers to count for a datagram socket. It can hold 11 messages whose senders
-are closed (``max_dgram_qlen``), and can itself have sent one more."""
+"""Number of full send buffers to count for a datagram socket. Such a socket can hold 11 messages
+whose senders are closed (``max_dgram_qlen``), and can itself have sent one more."""
 _DATAGRAM, _LISTENS = b"0002", b"0A"
 
 

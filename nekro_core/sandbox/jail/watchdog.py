@@ -27,8 +27,8 @@ counted separately."""
 _FORKS_SHARE = 4
 """The first measurement counts a shared page again for each process that maps it. If its sum is at
 most this many times the limit, a slower measurement counts shared pages only once: 64 processes
-with numpy loaded need that. If the sum is larger, the box counts as over its limit. This bounds the
-cost of the slower measurement."""
+with numpy loaded need this slower measurement. If the sum is larger, the box counts as over its
+limit. This bounds the cost of the slower measurement."""
 
 
 class Watchdog:
