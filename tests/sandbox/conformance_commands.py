@@ -43,7 +43,7 @@ async def present(box: Box, mark: str) -> int:
 
 
 async def gone(box: Box, mark: str) -> bool:
-    """Whether all such processes end within 5 seconds."""
+    """Whether all processes that `present` counts end within 5 seconds."""
     for _ in range(100):
         if not await present(box, mark):
             return True

@@ -28,7 +28,7 @@ class World:
     seen: float = BEGIN
 
     def look(self) -> None:
-        """Do what the bot's timer watch does, without the unique key of the database, which would
+        """Do what `TimerScheduler` does, but without the unique key of the database, which would
         prevent a second announcement."""
         if self.now < self.seen:
             self.disk = rescheduled(self.disk, self.now)

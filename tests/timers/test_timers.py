@@ -59,7 +59,8 @@ class Bot:
         return lines
 
     async def left(self, *texts: str) -> None:
-        """Wait until only these timers are set. A timer is removed a moment after its line."""
+        """Wait until only these timers are set. A timer is removed a moment after its line was
+        written."""
         with anyio.fail_after(30):
             while [row.text for row in self.timers.of_chat(GROUP)] != [*texts]:
                 await anyio.sleep(0.01)

@@ -28,8 +28,8 @@ _TOOLS = ("shell", "read_file", "write_file", "glob", "browse", "sandbox_create"
 
 
 def frames(data: bytes) -> None:
-    """The host's end of a channel: the cuts between the pieces change no frame, and the channel is
-    lost at most once."""
+    """Check the host's end of a channel: however the bytes are cut into pieces, the frames are the
+    same, and the channel is lost at most once."""
     seen: list[list[wire.Frame]] = []
     for size in (1 << 16, 1, 7):
         found: list[wire.Frame] = []

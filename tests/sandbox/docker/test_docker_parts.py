@@ -31,7 +31,7 @@ from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
 
 class ChannelLike:
-    """It behaves like an SSH channel: it raises `TimeoutError` when it would block, its descriptor
+    """Behaves like an SSH channel: it raises `TimeoutError` when it would block, its descriptor
     signals only reading, and it takes a few bytes at a time."""
 
     def __init__(self, sock: socket.socket) -> None:

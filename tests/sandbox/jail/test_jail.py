@@ -165,7 +165,7 @@ anyio.run(main)
 
 
 def test_a_supervisor_that_cannot_pass_a_descriptor_reports_it_and_lives() -> None:
-    """Here the bot's limit of open descriptors is as low as that of code in a box."""
+    """Here the bot's limit of open descriptors is as low as the limit of code in a box."""
     script = [sys.executable, "-c", NO_MORE_DESCRIPTORS]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
