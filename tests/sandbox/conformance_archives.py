@@ -1,4 +1,4 @@
-"""Files that the host reads and writes, and archives of all of them.
+"""Files that the host reads and writes in a box, and archives of all files of a box.
 
 Part of `tests.sandbox.conformance`.
 """

@@ -117,7 +117,8 @@ threading.Thread(target=libc.posix_spawn, args=spawn, daemon=True).start()
 time.sleep(0.1)
 x = 1
 """
-"""A thread waits until its child has opened the FIFO. The thread cannot be stopped earlier."""
+"""In this code a thread waits until its child has opened the FIFO. The thread cannot be stopped
+earlier."""
 
 
 async def test_a_run_that_stops_slowly_keeps_its_globals(box: Box) -> None:

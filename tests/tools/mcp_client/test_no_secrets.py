@@ -1,4 +1,4 @@
-"""A server that knows a secret cannot show it to the model, in no description, name or result."""
+"""A server that knows a secret cannot show it to the model in a description, a name or a result."""
 
 import base64
 
