@@ -23,7 +23,7 @@ class KnownModel:
     """What is published about a model.
 
     Attributes:
-        provider: The provider whose figures these are.
+        provider: The provider that charges this price.
         model: The name under which the model was found.
         price: The price of a million tokens in US dollars; None if it is not known. If a provider
             charges more for long prompts, this is the price of short ones.

@@ -102,7 +102,7 @@ class PersonaLibrary:
         return persona.newest.text if persona is not None and not persona.removed_at else None
 
     def all(self, *, removed: bool = False) -> tuple[Persona, ...]:
-        """Return all personas by name: those in use, or those that were removed."""
+        """Return all personas that are in use, or all that were removed, sorted by name."""
         found = (each for each in self._known.values() if bool(each.removed_at) == removed)
         return tuple(sorted(found, key=lambda each: each.name.casefold()))
 

@@ -52,7 +52,7 @@ class PromptCache:
 
     async def save(self, slot: int, name: str) -> None:
         """Save the slot's state in the file ``name``. If there are then more than `_KEPT` files,
-        delete those that were unused longest."""
+        delete the files that were unused longest."""
         part = f"{name}.part"
         if await self._do(slot, "save", part):
             await anyio.to_thread.run_sync(self._keep, part, name)

@@ -2,11 +2,11 @@
 
 This memory belongs to no process. If the box has a cgroup, the kernel limits this memory too
 (except TCP buffers in cgroup version 1). Without a cgroup, the kernel does not limit it. An
-unprivileged process can read only how many sockets there are, including those that wait in another
-socket's queue (``SCM_RIGHTS``), and the size of all TCP buffers of the whole machine. So each
-socket counts with the largest size that its buffers can have. The seccomp filter keeps this size at
-the kernel's default: ``SO_SNDBUF`` has no effect, and calls such as ``splice``, which put whole
-pages into a socket, fail.
+unprivileged process can read only how many sockets there are, including sockets that wait in
+another socket's queue (``SCM_RIGHTS``), and the size of all TCP buffers of the whole machine. So
+each socket counts with the largest size that its buffers can have. The seccomp filter keeps this
+size at the kernel's default: ``SO_SNDBUF`` has no effect, and calls such as ``splice``, which put
+whole pages into a socket, fail.
 
 The jail's watchdog uses this module outside a box, and a supervisor that measures its own box uses
 it inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.

@@ -46,8 +46,8 @@ class BoxCgroup:
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes into the group, also those that they fork during this call. Raises
-        `OSError`."""
+        """Move a box's processes into the group, also processes that they fork during this call.
+        Raises `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)

@@ -20,7 +20,7 @@ from tests.sandbox.tools.caller import ToolCaller
 
 
 def mkfifo(path: str) -> str:
-    """A command that every image has."""
+    """Return a command that makes a FIFO. Every image can run the command."""
     return f"python3 -c 'import os; os.mkfifo(\"{path}\")'"
 
 
@@ -230,7 +230,7 @@ class ToolResults:
         lines = (await call.value("read_file", path=path))["content"].splitlines()
         assert sorted(lines) == sorted(letter * 500 for letter in "abcd" for _ in range(5))
 
-    async def test_5_a_file_that_cannot_be_read_is_not_empty(
+    async def test_5_appending_to_a_folder_gives_an_error(
         self, call: ToolCaller, folder: str
     ) -> None:
         assert await call.code("write_file", path=folder, content="x", append=True) in (
