@@ -398,8 +398,9 @@ class Box(Protocol):
         files of the same names. Everything is first received beside the target and then renamed. If
         receiving fails, the received files are removed. Owners and set-id bits are dropped. Raises
         `BoxFileError` (``too_large`` for more than the box's disk or 100,000 entries,
-        ``is_a_directory`` for a file in the place of a folder, ``invalid_input`` for pieces that
-        are not such an archive), any error of ``pieces``, and `BoxLost`.
+        ``is_a_directory`` for a file in the place of a folder, ``invalid_input`` for a folder in
+        the place of a file and for pieces that are not such an archive), any error of ``pieces``,
+        and `BoxLost`.
         """
 
     async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:
