@@ -71,7 +71,7 @@ Outcome = (
 class ToolFailure(NekroError):
     """Raised by a handler to tell the calling code why the tool cannot do what was asked.
 
-    The model gets the unchanged message. Of any other exception, the model gets only the type,
+    The model gets the unchanged message. Of most other exceptions, the model gets only the type,
     since the text may contain paths and keys of the host (see `public_error_text`).
     """
 
