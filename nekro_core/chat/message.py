@@ -46,7 +46,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
             reply to the bot, a poke at the bot.
         from_history: Whether it was written while the bot was away and fetched later. Such a
             message is recorded, and answered only if it is recent.
-        answered_elsewhere: Whether a blocking matcher of NoneBot took it. Such a message is
+        answered_elsewhere: Whether a blocking matcher of NoneBot has handled it. Such a message is
             recorded; no command, hook or agent handles it.
         chat_name: The name of the group or channel; empty if the platform did not say it.
     """

@@ -38,7 +38,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         sender: The person who wrote it, if a person did.
         to_bot: Whether the bot was addressed.
         from_history: Whether it was fetched after the bot had been away.
-        answered_elsewhere: Whether a blocking matcher of NoneBot took it.
+        answered_elsewhere: Whether a blocking matcher of NoneBot has handled it.
         recalled: Whether it was recalled on the platform, or hidden by a plugin. The agent does not
             see it.
         run_id: In the bot's own records: the run that sent the message.

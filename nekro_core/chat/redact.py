@@ -54,14 +54,16 @@ class RedactionTarget:
         return re.sub(rf"(?<![0-9A-Za-z])(?:{either})(?![0-9A-Za-z])", ERASED, text)
 
     def segments(self, segments: Segments) -> Segments:
-        """Return the segments without the person. Mentions of the person lose id and name. Replies
-        to messages of the person lose the quoted text. The person's messages in a forwarded bundle
-        are removed."""
+        """Return the segments without the person. Ids in texts are replaced. A mention of the
+        person loses the id, and `ERASED` replaces the name. A reply to a message of the person
+        loses the message's id, sender and text. The person's messages in a forwarded bundle are
+        removed."""
         return tuple(map(self._segment, segments))
 
     def value(self, value: Any) -> Any:
         """Redact a value from a plugin's stored JSON. Entries whose key is the person's id, and
-        objects about the person (`is_about`), are removed. Ids in texts are replaced."""
+        objects about the person (`is_about`), are removed. A value that is the id alone becomes
+        None; in a list it is removed. Ids in texts are replaced."""
         match value:
             case dict():
                 return {

@@ -28,8 +28,8 @@ RECONNECT_S = 20.0
 """Maximum seconds that a browser may be disconnected and still keep its page, with everything that
 was typed. After a longer time it loads the page again."""
 _LEFT_S = 0.5
-"""The same as `RECONNECT_S` for a page that the person has left, which nobody can come back to. A busy browser may
-send its last events within this time."""
+"""The same as `RECONNECT_S` for a page that the person has left, which nobody can come back to. A
+busy browser may send its last events within this time."""
 _RELOAD_S = 1.0
 """Seconds that a browser gets to load a page again, before the page is deleted."""
 BUILD_S = 60.0

@@ -282,7 +282,7 @@ def _client(settings: LLMSettings) -> httpx.AsyncClient:
     except httpx.InvalidURL as error:
         if settings.proxy:
             raise
-        # For example "fd00::/8" or "[::1]", which other programs can read.
+        # Other programs accept such entries, for example "fd00::/8" or "[::1]".
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
         return make(proxy=environment_proxy(settings.base_url), trust_env=False)
 
@@ -294,8 +294,8 @@ def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
 
 def trusted_certificates() -> ssl.SSLContext:
     """Return a TLS context that trusts the system's certificates, to which operators may have added
-    those of their own networks. If the system has none, certifi's certificates are trusted. (httpx
-    by default would always trust certifi's certificates instead of the system's.)"""
+    certificates of their own networks. If the system has none, certifi's certificates are trusted.
+    (httpx by default would always trust certifi's certificates instead of the system's.)"""
     if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
         return httpx.create_ssl_context()
     context = ssl.create_default_context()
@@ -312,8 +312,8 @@ def _fields(settings: LLMSettings) -> dict[str, Any]:
             "Accept-Encoding": "gzip",
             "User-Agent": f"nekro-core/{__version__}",
         },
-        # `ModelEndpoint.events` limits the times of a reply, because one deadline applies to all
-        # attempts, thoughts and texts.
+        # httpx limits only the time for connecting. `ModelEndpoint.events` limits the rest, because
+        # one deadline applies to all attempts of a request, with their thoughts and texts.
         "timeout": httpx.Timeout(None, connect=settings.connect_s),
     }
 

@@ -135,7 +135,8 @@ class _Values:
         self._name = name
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self.rules: dict[str, Rule] = {}
-        # This entry comes first, because the names of the parts contain the number of rules.
+        # This entry keeps the first place: the name of each part contains the number of rules
+        # before it.
         self.rules[name] = LiteralText("")
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
@@ -161,7 +162,7 @@ class _Values:
         match schema.get("type"):
             case "string":
                 most = min(schema.get("maxLength", longest), longest)
-                # A small model that writes an empty string makes an error, so none is allowed.
+                # An empty string is not allowed: a small model writes one only by mistake.
                 return self._text(min(max(schema.get("minLength", 1), 1), most), most)
             case "integer":
                 return _POSITIVE if _least(schema) >= 1 else seq(_sign(schema), RuleRef("natural"))

@@ -1,7 +1,7 @@
 """Finds the list price and the context window of a model by its name.
 
-The figures come from the package ``genai-prices``, which carries them with it: nothing is fetched.
-The package needs 0.2 s and 14 MB when it is imported, so it is imported at the first question.
+The figures are part of the package ``genai-prices``, so nothing is fetched. Importing this package
+takes 0.2 s and 14 MB, so it is imported when a price is first needed.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class KnownModel:
     """What is published about a model.
 
     Attributes:
-        provider: The provider whose figures these are.
+        provider: The provider that charges this price.
         model: The name under which the model was found.
         price: The price of a million tokens in US dollars; None if it is not known. If a provider
             charges more for long prompts, this is the price of short ones.
@@ -48,10 +48,10 @@ class KnownModel:
 class EffectivePrice:
     """The price of an endpoint, and where it comes from.
 
-    ``operator``: the settings name it, in the operator's currency. ``published``: the provider's
-    list price in US dollars. ``unknown``: none is found; then ``price`` is None, which is not the
-    same as a price of 0. A published price has the day for which it is meant, and the edition of
-    the list.
+    ``operator``: the settings contain the price, in the operator's currency. ``published``: the
+    price is the provider's list price in US dollars. ``unknown``: no price is found; then ``price``
+    is None, which is not the same as a price of 0. A published price has the day for which it is
+    meant, and the edition of the list.
     """
 
     source: Literal["operator", "published", "unknown"]
@@ -66,9 +66,9 @@ async def known_model(model: str, base_url: str = "") -> KnownModel | None:
     Args:
         model: The name as the provider writes it.
         base_url: The address of the endpoint. It decides whose price is meant, because several
-            providers may offer the same model. If it is empty, the name alone decides. An address
-            that belongs to no known provider is a reseller or one's own machine, so its price is
-            not known.
+            providers may offer the same model. If it is empty, the name alone decides. If the
+            address belongs to no known provider, the endpoint is a reseller or the operator's own
+            machine, so its price is not known.
 
     Returns:
         The figures; None if the model is not known at this address.

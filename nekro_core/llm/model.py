@@ -170,8 +170,8 @@ class ChatRequest:
     on_sent: Callable[["ChatRequest", Mapping[str, Any]], None] | None = field(
         default=None, compare=False, repr=False
     )
-    """Called with the request and its JSON body each time before it is sent; a retry sends it
-    again. It must not change the body and must not raise."""
+    """Called with the request and its JSON body before the body is sent, also before each retry.
+    The function must not change the body and must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,8 @@ class PriceSource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """The price of a million tokens. ``cached`` is the price of prompt tokens that the provider had
-    cached. If it is None, they cost as much as other prompt tokens. A price that is not known
-    counts as 0."""
+    cached. If ``cached`` is None, these tokens cost as much as other prompt tokens. A price that is
+    not known counts as 0."""
 
     prompt: float = 0.0
     completion: float = 0.0

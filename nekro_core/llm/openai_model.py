@@ -136,7 +136,7 @@ class OpenAIChatModel:
         try:
             yield deltas
         finally:
-            # The connection is closed even if the caller is cancelled, within 2 s.
+            # Close the connection even if the caller is cancelled. This may take at most 2 s.
             with anyio.move_on_after(2, shield=True):
                 await deltas.aclose()
 

@@ -18,7 +18,8 @@ class ProviderPreset:
         models: Examples of models. The first one is a sensible choice for a chat bot.
         vision: Whether all examples see pictures.
         grammar: Whether the endpoint accepts a GBNF grammar.
-        local: Whether it is a program on one's own machine. The address is its usual one.
+        local: Whether it is a program on the operator's own machine. Then ``base_url`` has the port
+            that the program uses by default.
     """
 
     key: str

@@ -23,7 +23,7 @@ class _Use:
 
 
 class ReplaceableModel:
-    """A `ChatModel` that passes its requests to another one.
+    """A `ChatModel` that passes its requests to another model.
 
     A request that runs while the model is replaced is finished by the old model, which is closed
     after its last request. The next request goes to the new one. A retired model still answers, so

@@ -71,7 +71,7 @@ class ScriptedModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """Return the profile that the constructor got."""
+        """Return the profile that the constructor got, or the default one."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:

@@ -49,9 +49,9 @@ class Picture:
 
 class MediaConverter:
     """Checks and converts voices and pictures. Each file gets its own child process, with bounds on
-    time, memory and access. At most ``at_once`` children of each kind run; further files wait. Use
-    it as an async context manager if it will get pictures: leaving the context ends the process
-    that decodes them.
+    time, memory and access. At most ``at_once`` children of each kind run; further files wait. If
+    the converter will get pictures, use it as an async context manager: leaving the context ends
+    the process that decodes them.
 
     A voice takes about 0.25 s, and 60 MB while it is converted. Pictures are frequent, so the first
     one starts a process of 30 MB, which forks a child for each picture in milliseconds. That

@@ -15,8 +15,8 @@ PictureType = Literal["image/jpeg", "image/png", "image/gif", "image/webp", "ima
 class VoiceLimits:
     """The voice messages that a platform accepts. A voice in a format that is not in ``formats`` is
     converted to the first of ``formats``. A voice that is too long or too large, or that cannot be
-    converted here, is sent as an audio file if the platform accepts files, else it is refused with
-    the reason.
+    converted here, is sent as an audio file. If the platform accepts no files, the voice is
+    refused, and the error says why.
 
     Attributes:
         formats: The accepted formats, best first; at least one.

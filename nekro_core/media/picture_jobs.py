@@ -18,7 +18,7 @@ _FORMATS = {
     "image/webp": "WEBP",
     "image/bmp": "BMP",
 }
-"""The picture types that models, browsers and platforms all show. No others are accepted."""
+"""The picture types that models, browsers and platforms all show. `check` accepts no others."""
 _SHOWN = (*_FORMATS.values(), "TIFF")
 """The formats of which copies are made. Pillow knows thirty more, and passes PostScript, which is a
 program, to Ghostscript."""

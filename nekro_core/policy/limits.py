@@ -16,8 +16,8 @@ from nekro_core.policy.settings import SendRateSettings, TurnSettings
 from nekro_core.system.errors import NekroError
 
 _RUNS = 4096
-"""Maximum number of runs whose messages are counted. Far fewer runs exist at the same time, so no
-count is lost during a run."""
+"""Maximum number of runs whose messages are counted. Above this number the oldest count is dropped.
+Far fewer runs exist at the same time, so the count of an active run is never dropped."""
 
 
 class LimitExceeded(NekroError):
@@ -31,8 +31,8 @@ class LimitExceeded(NekroError):
 
 
 class Limit(Protocol):
-    """One limit of a turn. It is checked before each request to the model, so the turn uses every
-    reply that was paid for."""
+    """One limit of a turn. It is checked only before each request to the model, so a reply that was
+    paid for is always used."""
 
     def check(self) -> None:
         """Raises `LimitExceeded` if the limit is reached."""

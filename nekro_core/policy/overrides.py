@@ -109,7 +109,7 @@ class ChatOverrides(BaseModel):
 
     def over(self, other: "ChatOverrides") -> "ChatOverrides":
         """Return these overrides, with the values of ``other`` for fields that are None. Lists of
-        people are combined."""
+        people, commands and quotas are combined."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
         if self.persona is not None or self.persona_name is not None:
             mine |= {"persona": self.persona, "persona_name": self.persona_name}
@@ -201,8 +201,8 @@ class PolicyOverrides(BaseModel):
             yield person.quota
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """Return the overrides of a person. Overrides for the account take precedence over those
-        for the platform."""
+        """Return the overrides of a person. Overrides for the account take precedence over
+        overrides for the platform."""
         places: Mapping[str, PersonOverrides] = self.people
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")

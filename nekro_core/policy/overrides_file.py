@@ -16,7 +16,7 @@ FILE_NAME = "conduct.toml"
 POLL_S = 1.0
 """Seconds between two checks of the file."""
 _TRIES = 5
-"""How often a change is made again because somebody else wrote at the same moment."""
+"""How many times a change is made again if somebody else writes at the same moment."""
 _MOST_CACHED = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
 

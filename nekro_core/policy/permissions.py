@@ -21,7 +21,7 @@ _NAME = re.compile(r"[^\W_][\w-]*(\.[\w-]+)*\Z")
 
 
 def folded(name: str) -> str:
-    """Return the form of a command's name that is compared: case and width are normalized, and
+    """Return a command's name as it is used for comparisons: case and width are normalized, and
     ``-`` becomes ``_``."""
     return unicodedata.normalize("NFKC", name[: 4 * MAX_NAME]).casefold().replace("-", "_")
 

@@ -86,7 +86,7 @@ class Persona(BaseModel):
 
 
 class PersonaLibrary:
-    """The personas of a data folder. A method that changes something is in force when it returns.
+    """The personas of a data folder. A change is in force when the method that makes it returns.
 
     Args:
         data: The data folder. The files are in its folder ``personas``, which is made at the first
@@ -117,7 +117,7 @@ class PersonaLibrary:
         return persona.newest.text if persona is not None and not persona.removed_at else None
 
     def all(self, *, removed: bool = False) -> tuple[Persona, ...]:
-        """Return all personas by name: those in use, or those that were removed."""
+        """Return all personas that are in use, or all that were removed, sorted by name."""
         found = (each for each in self._known.values() if bool(each.removed_at) == removed)
         return tuple(sorted(found, key=lambda each: each.name.casefold()))
 
@@ -148,18 +148,18 @@ class PersonaLibrary:
         Args:
             name: The name: letters, digits, spaces and ``_ . - ( )``, at most 64 characters.
             text: The persona.
-            revision: The revision that the writer saw; 0 for a new persona; None to save whatever
-                is there.
+            revision: The revision that the writer saw; 0 for a new persona; None to save without
+                this check.
             by: Who saves it.
             note: Why it is saved.
 
         Returns:
-            The persona with its new version. If the text is that of the newest version, nothing is
+            The persona with its new version. If the newest version has the same text, nothing is
             saved.
 
         Raises:
             PersonaChanged: Somebody else saved a version in the meantime, or the new name is taken.
-            PersonaError: The name or the text is not valid.
+            PersonaError: The name or the text is not valid, or there are too many personas.
             DocumentError: The persona cannot be written.
         """
         name = _checked_name(name)
@@ -192,7 +192,8 @@ class PersonaLibrary:
             return saved
 
     async def restore(self, name: str, number: int, *, by: str = "") -> Persona:
-        """Save an older version as the newest one. Raises as `save`, and `UnknownPersona`."""
+        """Save an older version as the newest one. Raises the errors of `save`, and
+        `UnknownPersona`."""
         persona = self.get(name)
         text = next((each.text for each in persona.versions if each.number == number), None)
         if text is None:
@@ -201,7 +202,7 @@ class PersonaLibrary:
 
     async def remove(self, name: str, *, revision: int | None = None) -> Persona:
         """Take a persona out of use. Its file is kept, so that `bring_back` finds it. Chats that
-        name it use the bot's own persona. Raises as `save`, and `UnknownPersona`."""
+        name it use the bot's own persona. Raises the errors of `save`, and `UnknownPersona`."""
         async with self._changing:
             self._look()
             persona = self.get(name)
@@ -321,7 +322,7 @@ def _file_name(name: str) -> str:
 
 def _checked_name(name: str) -> str:
     plain = _plain(name)
-    # Of the characters, only letters, digits and a few harmless ones are left: no path separator.
+    # A name may contain only letters, digits and a few harmless characters, so no path separator.
     too_long = len(plain) > _MAX_NAME or len(_file_name(plain).encode()) > _MAX_FILE_NAME
     if too_long or not _NAME.fullmatch(plain):
         raise PersonaError(

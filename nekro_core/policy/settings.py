@@ -32,9 +32,9 @@ class TriggerSettings(LiveSettings):
     burst_turns: int = Field(default=60, ge=0)
     """Maximum number of turns that one sender can wake in one chat within ``burst_s``. This
     limit ends loops between two bots that answer each other. A person who waits for the bot's
-    answers does not reach the limit: a turn takes over a second, and messages sent meanwhile belong
-    to the turn. A sender that reaches the limit gets answers again after ``rest_s`` of silence. 0
-    means no limit."""
+    answers does not reach the limit: a turn takes more than a second, and messages sent meanwhile
+    belong to the same turn. A sender that reaches the limit gets answers again after ``rest_s`` of
+    silence. 0 means no limit."""
     burst_s: float = Field(default=120.0, gt=0)
     """The seconds in which ``burst_turns`` are counted."""
     hour_turns: int = Field(default=300, ge=0)
@@ -47,7 +47,8 @@ class TurnSettings(LiveSettings):
     """Limits of one turn."""
 
     max_steps: int = Field(default=10, ge=1, le=100)
-    """Maximum number of model replies. A turn that needs more repeats itself."""
+    """Maximum number of model replies. A turn that reaches this number usually repeats the same
+    replies."""
     max_seconds: float = Field(default=600.0, gt=0)
     """Maximum duration of a turn in seconds, including the time of its calls."""
     max_tokens: int = Field(default=200_000, ge=1000)

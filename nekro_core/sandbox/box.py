@@ -69,7 +69,8 @@ class BoxFileError(SandboxError):
     """A file operation that the caller requested failed inside the box.
 
     ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input,
-    limit``. ``limit`` means that the box has no process or memory left for the operation.
+    limit``. ``limit`` means that the box's limit of processes or of memory leaves none for the
+    operation.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -137,8 +138,8 @@ class CallReturn:
     same data.
 
     ``shown`` says whether the value is printed if the call is the last expression of the code.
-    With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` starts after this
-    call."""
+    With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` has only the output
+    after this call."""
 
     value: Any
     shown: bool = True
@@ -157,8 +158,8 @@ class CallFailure:
 @dataclass(frozen=True, slots=True)
 class EndRun:
     """Answer to a call: the run ends, even if its code tries to continue. In a run that keeps its
-    globals, the call raises an exception in the guest. If this exception ends the code in time, the
-    globals survive for the next run."""
+    globals, the call raises an exception in the guest. If this exception ends the code within 0.05
+    s, the globals survive for the next run."""
 
 
 Answer = CallReturn | CallFailure | EndRun
@@ -397,8 +398,9 @@ class Box(Protocol):
         files of the same names. Everything is first received beside the target and then renamed. If
         receiving fails, the received files are removed. Owners and set-id bits are dropped. Raises
         `BoxFileError` (``too_large`` for more than the box's disk or 100,000 entries,
-        ``is_a_directory`` for a file in the place of a folder, ``invalid_input`` for pieces that
-        are not such an archive), any error of ``pieces``, and `BoxLost`.
+        ``is_a_directory`` for a file in the place of a folder, ``invalid_input`` for a folder in
+        the place of a file and for pieces that are not such an archive), any error of ``pieces``,
+        and `BoxLost`.
         """
 
     async def connect(self, port: int, *, timeout_s: float = 10.0) -> anyio.abc.ByteStream:

@@ -1,6 +1,6 @@
 """Limits the memory that all boxes of a backend use together.
 
-Each box has a limit of its own, but many boxes below their limits can together use up the machine's
+Each box has its own limit, but many boxes below their limits can together use up the machine's
 memory. Reserving the full limit of each box would waste memory: a box that may use 900 MB usually
 uses 20 MB. So the real memory use of the boxes is measured, and the sum is limited:
 

@@ -33,7 +33,8 @@ class BoxPool:
     """Keeps ``size`` boxes of one kind ready. An async context manager: leaving it ends the ready
     boxes.
 
-    Each box is given to one caller only. This caller destroys the box, or closing the backend does.
+    Each box is given to one caller only. This caller destroys the box; otherwise the box ends when
+    the backend is closed.
     """
 
     def __init__(self, backend: Backend, spec: BoxSpec, size: int) -> None:
@@ -96,7 +97,8 @@ class BoxPool:
             if len(self._ready) >= self._size:
                 self._tried.set()
                 await self._wanted.wait()
-                # Making a box keeps a processor busy. The caller's box starts its work first.
+                # Making a box keeps a processor busy. The pause lets the caller's box begin its
+                # work first.
                 await anyio.sleep(_PAUSE_AFTER_TAKING_S)
                 continue
             try:

@@ -38,8 +38,8 @@ class SandboxSettings(LiveSettings):
     (``NEKRO_PLUGIN__TOOL_S``) also ends a command."""
     egress: tuple[str, ...] = ()
     """The addresses that boxes may reach: ``example.org`` or ``*.example.org``, with ``:port``, or
-    without a port for the ports 80 and 443. ``*`` means every public name. Empty: boxes have no
-    network at all."""
+    without a port for the ports 80 and 443. ``*`` means every public name. If ``egress_private`` is
+    empty too, boxes have no network at all."""
     egress_private: tuple[str, ...] = ()
     """More addresses that boxes may reach. These names may also resolve to private addresses: they
     are for the operator's own servers."""

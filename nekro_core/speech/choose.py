@@ -12,7 +12,7 @@ from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, V
 
 
 class FallbackSpeaker:
-    """A `Speaker` that tries several others in order.
+    """A `Speaker` that tries several other speakers in order.
 
     The next speaker is tried only if a speaker raises `VoiceUnknown`, because it lacks the wanted
     voice or a voice for the text's language. Any other error is raised, so that a broken engine is

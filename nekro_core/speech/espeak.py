@@ -114,7 +114,7 @@ class EspeakSpeaker:
             some = ", ".join(dict.fromkeys((*near, *_FIRST[:6])))
             raise VoiceUnknown(
                 f"no voice {voice[:80]!r}. Name a language, for example {some}, "
-                "or leave it out: the text's language chooses"
+                "or leave it out: then the text's language decides"
             )
         return f"{found}+{variants[variant.lower()]}" if plus else found
 

@@ -42,7 +42,7 @@ class SpeechSettings(LiveSettings):
     voice: str = ""
     """Name of a voice of the engine; empty: a voice is chosen by the text's language."""
     piper_voices: Path | None = None
-    """A folder with more piper voices (``NAME.onnx`` beside ``NAME.onnx.json``)."""
+    """A folder with more Piper voices (``NAME.onnx`` beside ``NAME.onnx.json``)."""
     base_url: str = ""
     """For ``http``: address of the API, most often ending in ``/v1``."""
     api_key: SecretStr = SecretStr("")

@@ -27,7 +27,7 @@ class VoiceUnknown(SpeechError):
 
 
 class TextUnspeakable(SpeechError):
-    """The text has nothing to speak, or is too long."""
+    """Nothing in the text can be spoken, or it is too long."""
 
 
 class SoundUnusable(SpeechError):

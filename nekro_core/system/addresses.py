@@ -1,4 +1,4 @@
-"""Distinguishes public network addresses from private ones and from those of this machine.
+"""Distinguishes public network addresses from private ones and from addresses of this machine.
 
 Code that connects to a host that a stranger named must check the address to which it connects, not
 only the host's name.

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Sequence
 
 Cell = str | int | float | None
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""A spreadsheet program takes a text that begins with one of these for a formula, and runs it."""
+"""If a text begins with one of these characters, a spreadsheet program runs the text as a
+formula."""
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     """Write a table as CSV.
 
-    A text that a spreadsheet program would take for a formula gets an apostrophe before it, so that
-    the name of a chat cannot run anything on the operator's machine. Numbers stay as they are.
+    A text that a spreadsheet program would run as a formula gets an apostrophe before it. Otherwise
+    the name of a chat, which anybody may choose, could run code on the operator's machine. Numbers
+    stay as they are.
 
     Args:
         columns: The names of the columns.

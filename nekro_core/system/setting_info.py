@@ -34,8 +34,8 @@ class SettingInfo:
         default: The value without any setting. It is plain JSON.
         value: The value that the files and the environment give. It is plain JSON; None for a
             secret.
-        is_set: Whether anything but the default gives the value. This is all that is shown of a
-            secret.
+        is_set: Whether a file or the environment gives the value. Of a secret, nothing else is
+            shown.
         secret: Whether the value must not be shown.
         source: Where the value comes from.
         locked_by: The variable that gives the value, as the operator wrote it, if the environment
@@ -67,7 +67,8 @@ class SettingChange:
 
     Attributes:
         name: The setting.
-        before: Its value in the file before; None if the file had none, and for a secret.
+        before: Its value in the file before the change; None if the file had none, and for a
+            secret.
         after: Its value in the file now; None if the file has none, and for a secret.
         secret: Whether the values must not be shown. Such a change cannot be undone.
     """

@@ -27,8 +27,8 @@ def stop_if_cancelled() -> None:
 
 @contextmanager
 def not_stopped() -> Iterator[None]:
-    """Carry a block out to its end although the waiting task was cancelled: to take back what was
-    done before."""
+    """Run a block to its end even if the waiting task was cancelled. A block that undoes earlier
+    work needs this."""
     before = getattr(_thread, "not_stopped", False)
     _thread.not_stopped = True
     try:

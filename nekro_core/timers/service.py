@@ -110,7 +110,7 @@ class TimerService:
         if not now - _PAST_S <= due < float("inf"):
             raise TimerRefused(f"the time {due:.0f} is over: it is {now:.0f} (seconds since 1970)")
         if due > now + _FUTURE_S:
-            raise TimerRefused(f"the time {due:g} is over a hundred years away")
+            raise TimerRefused(f"the time {due:g} is more than a hundred years away")
         old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]
         kind = TEMPORARY if temporary else ONCE
         row = self._new(chat_key, kind, text, due=due, freed=len(old))

@@ -1,2 +1,1 @@
-"""Makes a tool that a model can call from a Python function, and calls the function when the model
-calls the tool."""
+"""Makes tools from Python functions. When a model calls a tool, the function is called."""

@@ -57,8 +57,8 @@ def describe(
     for_small_models: bool = True,
     lenient: bool = False,
 ) -> ToolDescription:
-    """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. A faulty handler raises
-    nothing; its faults are among the problems.
+    """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. For a faulty handler no error
+    is raised; its faults are in the returned problems.
 
     With ``lenient``, the first parameter is the context whatever its name, unless its annotation is
     a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If the

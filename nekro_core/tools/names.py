@@ -89,8 +89,8 @@ class ToolSet:
         return found.tool if found else None
 
     def name_of(self, tool: Tool) -> str:
-        """Get the name of a tool that the model sees. Raises `KeyError` if the tool is not in the
-        set."""
+        """Get the name under which the model sees a tool. Raises `KeyError` if the tool is not in
+        the set."""
         return next((each.name for each in self.named if each.tool is tool), "") or _stranger(tool)
 
     def why_unknown(self, name: str) -> str:
@@ -101,7 +101,7 @@ class ToolSet:
         return f"there is no function {name!r}" + (f"; there is {similar}" if similar else "")
 
     def similar_names(self, name: str) -> list[str]:
-        """Get names that are similar to this one, best first, for an error message."""
+        """Get names that are similar to ``name``, best first, for an error message."""
         return difflib.get_close_matches(name, self._by_name, 3, 0.5)
 
 

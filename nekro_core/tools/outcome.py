@@ -69,9 +69,9 @@ Outcome = (
 
 
 class ToolFailure(NekroError):
-    """Raised by a handler to tell the calling code why it cannot do what was asked.
+    """Raised by a handler to tell the calling code why the tool cannot do what was asked.
 
-    The model gets the unchanged message. Of any other exception, the model gets only the type,
+    The model gets the unchanged message. Of most other exceptions, the model gets only the type,
     since the text may contain paths and keys of the host (see `public_error_text`).
     """
 
@@ -88,10 +88,10 @@ def public_error_text(error: BaseException) -> str:
     """Get the text of a tool's exception if code in a box or a model may read it; else an empty
     text.
 
-    It returns the text of a `ToolFailure` and of errors from the bot's own checks of values
-    (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It returns no
-    other texts, not even those of Python's own errors: ``tokens[name]`` raises a `KeyError` with
-    the key in its text, and ``int(key)`` a `ValueError` with the value.
+    This function returns the text of a `ToolFailure` and of errors from the bot's own checks of
+    values (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It
+    returns no other texts, not even the texts of Python's own errors: ``tokens[name]`` raises a
+    `KeyError` with the key in its text, and ``int(key)`` a `ValueError` with the value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""

@@ -28,8 +28,8 @@ class ToolKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """When the model sees a tool: at once, after it searches for the tool, or never. It never sees
-    unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one."""
+    """When the model sees a tool: at once, after it searches for the tool, or never. The model
+    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"
@@ -97,8 +97,9 @@ class Tool:
     ``for_small_models`` is False, it is not offered to small models, which cannot use the results
     of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats.
     If ``converts_result`` is True, a result that the kind does not allow becomes text with
-    ``str()``. The model reads the text of an error that code of ``own_files``, the plugin's folder
-    or file, raises itself; if it is empty, only the type. ``sleep_brief`` is set if the plugin
+    ``str()``. ``own_files`` is the plugin's folder or file. If a ``raise`` or ``assert`` in it made
+    an error, the model reads the text of the error. Of other errors, and if ``own_files`` is empty,
+    the model reads only the type. ``sleep_brief`` is set if the plugin
     sleeps until the model searches for one of its tools; it says what the plugin is for.
     """
 

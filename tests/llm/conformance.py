@@ -25,7 +25,7 @@ from nekro_core.llm.model import (
 
 
 def ask(*texts: str, **options) -> ChatRequest:
-    """A request of user messages."""
+    """Make a request with these texts as user messages."""
     return ChatRequest(messages=tuple(PromptMessage.of("user", text) for text in texts), **options)
 
 

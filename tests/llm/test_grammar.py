@@ -233,7 +233,7 @@ def test_without_tools_the_grammar_is_empty() -> None:
         ({"root": RepeatRule(LiteralText("a"), 0, 5000)}, "0 to 5000"),
     ],
 )
-def test_a_bad_grammar_is_refused(rules: dict[str, Rule], complaint: str) -> None:
+def test_an_invalid_grammar_is_refused(rules: dict[str, Rule], complaint: str) -> None:
     with pytest.raises(GrammarError, match=complaint):
         render(rules)
 

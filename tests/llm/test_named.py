@@ -1,4 +1,5 @@
-"""Model groups change while requests run: those end on the old model, the next use the new one."""
+"""Model groups change while requests run. Running requests end on the old model, later requests use
+the new one."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,7 +38,7 @@ async def answer_of(model: ChatModel | None) -> str:
         return "".join([each.text async for each in deltas if isinstance(each, TextDelta)])
 
 
-async def test_a_new_group_can_be_used_at_once_and_followers_hear_of_it() -> None:
+async def test_a_new_group_can_be_used_at_once_and_followers_are_called() -> None:
     heard = []
     async with ScriptedModelServer(["hello"]) as server, named({}) as models:
         models.listen(lambda: heard.append([*models.groups]))
@@ -49,7 +50,7 @@ async def test_a_new_group_can_be_used_at_once_and_followers_hear_of_it() -> Non
     assert heard == [["fast"], []]
 
 
-async def test_a_model_that_was_handed_out_follows_its_group() -> None:
+async def test_a_model_that_was_returned_uses_the_new_settings_of_its_group() -> None:
     async with ScriptedModelServer(["old"]) as old, ScriptedModelServer(["new"]) as new:
         async with named({"fast": group(old)}) as models:
             model = models.get("FAST")
@@ -111,7 +112,7 @@ async def test_an_unchanged_group_keeps_its_connection() -> None:
         assert server.connections == 2
 
 
-async def test_a_group_that_is_not_for_chats_any_more_is_not_handed_out() -> None:
+async def test_the_model_of_a_group_that_is_not_for_chats_any_more_is_not_returned() -> None:
     async with ScriptedModelServer(["one"]) as server, named({"a": group(server)}) as models:
         assert models.get("a") is not None
         await models.replace({"a": group(server, type="embedding")})

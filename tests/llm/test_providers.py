@@ -17,7 +17,7 @@ PRICED = {"openai", "anthropic", "google", "deepseek", "moonshot", "moonshot-int
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.key)
-def test_a_preset_makes_settings(preset) -> None:
+def test_a_preset_gives_valid_settings(preset) -> None:
     model = preset.models[0] if preset.models else "some-model"
     settings = LLMSettings(base_url=preset.base_url, model=model)
     assert settings.base_url == preset.base_url
@@ -27,13 +27,13 @@ def test_a_preset_makes_settings(preset) -> None:
     assert preset.local or preset.models
 
 
-def test_the_providers_that_the_issue_names_have_presets() -> None:
+def test_well_known_providers_have_presets() -> None:
     wanted = {"openai", "anthropic", "google", "deepseek", "qwen", "moonshot", "zhipu", "mistral"}
     wanted |= {"groq", "openrouter", "xai", "siliconflow", "volcengine", "ollama", "lmstudio"}
     assert wanted | {"vllm", "llama-cpp"} <= {each.key for each in PRESETS}
 
 
-def test_an_address_finds_its_preset() -> None:
+def test_a_preset_is_found_by_its_address() -> None:
     found = preset_of("https://api.deepseek.com/v1/")
     assert found is not None
     assert found.key == "deepseek"

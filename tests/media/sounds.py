@@ -16,7 +16,7 @@ RATE = 24_000
 
 
 def tone(seconds: float = 0.5, rate: int = RATE) -> bytes:
-    """16-bit PCM, one channel."""
+    """Return the tone as 16-bit PCM with one channel."""
     count = int(rate * seconds)
     wave_of = (int(9_000 * math.sin(2 * math.pi * TONE_HZ * n / rate)) for n in range(count))
     return struct.pack(f"<{count}h", *wave_of)

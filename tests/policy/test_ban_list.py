@@ -31,7 +31,7 @@ async def test_a_ban_is_an_override_and_other_entries_stay(tmp_path: Path) -> No
     assert path.read_text().startswith("# mine")
 
 
-async def test_an_impossible_ban_is_refused(tmp_path: Path) -> None:
+async def test_an_invalid_ban_is_refused(tmp_path: Path) -> None:
     bans = BanList(PolicyFile(FileDocuments(tmp_path)))
     for place, user in (("", "1"), ("a:b", "1"), ("telegram", " ")):
         with pytest.raises(InvalidOverride, match="expected an adapter"):

@@ -91,7 +91,7 @@ def test_a_sender_that_starts_a_new_thread_each_time_has_one_count() -> None:
 async def test_a_conversation_with_a_bot_that_answers_everything_ends(
     folder: Path, boxes: BoxCache
 ) -> None:
-    """It mentions us in each of its messages, as soon as it sees one of ours."""
+    """The other bot answers each message of our bot at once, and mentions our bot in its answer."""
     model = ScriptedModel(lambda _: fence("send_channel_message('and you?')"))
     trigger = TriggerSettings(debounce_s=0, burst_turns=4)
 

@@ -129,7 +129,7 @@ async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> Non
 
 
 async def test_two_changes_at_the_same_moment_are_both_kept(tmp_path: Path) -> None:
-    """As when a page of the console and a command of a chat change the overrides."""
+    """This happens if a page of the console and a command in a chat change the overrides."""
     documents = FileDocuments(tmp_path)
     files = [PolicyFile(documents) for _ in range(4)]
 

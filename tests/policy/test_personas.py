@@ -50,7 +50,7 @@ async def test_each_save_is_a_version_and_older_ones_can_be_restored(
     assert again.text("Mei") == "You are Mei."
 
 
-async def test_an_equal_text_makes_no_version(library: PersonaLibrary) -> None:
+async def test_saving_an_equal_text_makes_no_version(library: PersonaLibrary) -> None:
     first = await library.save("Mei", "You are Mei.")
     assert await library.save("Mei", "  You are Mei.\r\n") == first
 
@@ -98,13 +98,13 @@ async def test_an_impossible_name_is_refused(library: PersonaLibrary, name: str)
     ("text", "says"),
     [("  ", "empty"), ("x" * 20_001, "20001"), ("a\0", "stored"), ("\ud800", "st")],
 )
-async def test_an_impossible_text_is_refused(library: PersonaLibrary, text: str, says: str) -> None:
+async def test_an_invalid_text_is_refused(library: PersonaLibrary, text: str, says: str) -> None:
     with pytest.raises(PersonaError, match=says):
         await library.save("Mei", text)
 
 
 @pytest.mark.parametrize("name", ["小雪", "Ирина", "v1.2 (beta)", "con", "a" * 64, "雪" * 64, "ß"])
-async def test_names_of_all_scripts_are_kept(library: PersonaLibrary, name: str) -> None:
+async def test_names_in_all_scripts_are_kept(library: PersonaLibrary, name: str) -> None:
     await library.save(name, "You are this.")
     assert library.text(name) == "You are this."
     assert library.text(name.upper()) == "You are this."

@@ -39,7 +39,7 @@ class BackendConformance(
     GlobalsConformance,
     ProgramConformance,
 ):
-    """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
     async def test_an_unknown_image_is_refused_with_a_list_of_images(
         self, backend: Backend
@@ -86,7 +86,7 @@ class BackendConformance(
         finally:
             await other.destroy()
 
-    async def test_the_self_check_holds(self, backend: Backend) -> None:
+    async def test_the_self_check_passes(self, backend: Backend) -> None:
         checked = await backend.self_check()
         assert checked.ok, [check for check in checked.checks if not check.ok]
         assert len(checked.checks) >= 10

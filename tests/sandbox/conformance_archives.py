@@ -1,4 +1,4 @@
-"""Files that the host reads and writes, and archives of all of them.
+"""Files that the host reads and writes in a box, and archives of all files of a box.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -19,9 +19,9 @@ from tests.sandbox.run_code import play
 
 
 class ArchiveConformance:
-    """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
-    async def test_files_pass_both_ways(self, box: Box) -> None:
+    async def test_files_are_passed_between_the_host_and_the_box(self, box: Box) -> None:
         data = bytes(range(256)) * 4096
         await box.write_file("/home/user/a/b/data.bin", data)
         await box.write_file("/app/shared/c.txt", b"c")
@@ -123,7 +123,9 @@ class ArchiveConformance:
         assert caught.value.code == "too_large"
         assert (await play(box, "import os\nprint(os.listdir('.'))")).output == "[]\n"
 
-    async def test_files_survive_in_an_archive(self, backend: Backend, box: Box) -> None:
+    async def test_files_of_an_exported_archive_are_restored_in_another_box(
+        self, backend: Backend, box: Box
+    ) -> None:
         code = """
             import os
             os.makedirs("a/b")
@@ -194,7 +196,7 @@ class ArchiveConformance:
         finally:
             await other.destroy()
 
-    async def test_a_hostile_archive_writes_nothing_outside(self, box: Box) -> None:
+    async def test_a_hostile_archive_writes_nothing_outside_the_home_folder(self, box: Box) -> None:
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as archive:
             for name in ("../escaped", "/etc/escaped", "a/../../escaped", "/tmp/escaped"):

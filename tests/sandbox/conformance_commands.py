@@ -43,7 +43,7 @@ async def present(box: Box, mark: str) -> int:
 
 
 async def gone(box: Box, mark: str) -> bool:
-    """Whether all such processes end within 5 seconds."""
+    """Whether all processes that `present` counts end within 5 seconds."""
     for _ in range(100):
         if not await present(box, mark):
             return True
@@ -52,7 +52,7 @@ async def gone(box: Box, mark: str) -> bool:
 
 
 class CommandConformance:
-    """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
     # Calls and results
 

@@ -50,7 +50,7 @@ async def one_by_one(data: bytes, size: int = 65536) -> AsyncIterator[bytes]:
 
 
 class FileConformance:
-    """Needs the fixtures ``backend``, ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
     # Pieces
 
@@ -166,7 +166,7 @@ class FileConformance:
             ("/home/user/glob/*.py", "/home/user/glob/a.py"),
         ],
     )
-    async def test_which_files_a_pattern_finds(
+    async def test_a_pattern_finds_exactly_the_files_that_it_matches(
         self, used_box: Box, pattern: str, found: str
     ) -> None:
         names = ("a.py", "pkg/b.py", "pkg/deep/c.py", "pkg/deep/d.txt", ".git/config.py")

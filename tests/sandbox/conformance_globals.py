@@ -84,11 +84,11 @@ _LOOKED_AT = dedent(
     print(pid, y.decode())
     """
 )
-"""Code that runs until `_SPY` has tried each of its ways on this code several times."""
+"""Code that runs until `_SPY` has tried each of its attacks on this code several times."""
 
 
 class GlobalsConformance:
-    """Needs the fixture ``box`` (fresh)."""
+    """Needs the fixture ``box`` (new for each test)."""
 
     async def test_a_cell_has_the_globals_of_the_cell_before_it(self, box: Box) -> None:
         first = await cell(box, "import math\nx = 1\ndef half():\n    return x / 2")

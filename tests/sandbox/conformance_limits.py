@@ -20,7 +20,7 @@ from tests.sandbox.run_code import Tools, play
 
 
 class LimitConformance:
-    """Needs the fixture ``box`` (fresh)."""
+    """Needs the fixture ``box`` (new for each test)."""
 
     async def test_a_loop_is_stopped_in_time(self, box: Box) -> None:
         began = time.monotonic()
@@ -51,7 +51,9 @@ class LimitConformance:
         assert (result.stop, result.calls, len(tools.calls)) == (StopReason.TOO_MANY_CALLS, 10, 10)
         assert "10 tool calls" in result.error
 
-    async def test_output_is_capped_and_marked(self, box: Box) -> None:
+    async def test_output_beyond_the_limit_is_dropped_and_the_result_says_so(
+        self, box: Box
+    ) -> None:
         limits = RunLimits(output_bytes=1000, seconds=20)
         result = await play(box, "for _ in range(100000): print('x' * 99)", limits)
         assert (result.stop, len(result.output)) == (StopReason.FINISHED, 1000)
@@ -69,13 +71,13 @@ class LimitConformance:
         """
         assert (await play(box, code)).output == "one\ntwo\nthree\nfour\n\ufffd\x00five\n"
 
-    async def test_memory_of_one_process_is_bounded(self, box: Box) -> None:
+    async def test_the_memory_of_one_process_is_limited(self, box: Box) -> None:
         result = await play(box, "x = bytearray(10**11)")
         assert result.stop is StopReason.OUT_OF_MEMORY
         caught = "try:\n    x = bytearray(10**10)\nexcept MemoryError:\n    print('caught')"
         assert (await play(box, caught)).output == "caught\n"
 
-    async def test_memory_of_the_whole_tree_is_bounded(self, box: Box) -> None:
+    async def test_the_memory_of_all_processes_of_a_run_together_is_limited(self, box: Box) -> None:
         code = """
             import os, time
             for _ in range(6):
@@ -105,7 +107,7 @@ class LimitConformance:
             while box.idle_bytes < 60_000_000:
                 await anyio.sleep(0.05)
 
-    async def test_the_disk_is_bounded(self, box: Box) -> None:
+    async def test_the_size_of_each_writable_folder_is_limited(self, box: Box) -> None:
         code = """
             for path in ("/home/user/big", "/tmp/big", "/dev/shm/big"):
                 try:
@@ -119,19 +121,19 @@ class LimitConformance:
         """
         assert (await play(box, code)).output == "28\n28\n28\n"
 
-    async def test_files_are_bounded_for_a_run(self, box: Box) -> None:
+    async def test_a_run_that_makes_too_many_files_is_ended(self, box: Box) -> None:
         result = await play(box, MAKES_FILES.format(seconds=20), RunLimits(seconds=30))
         assert result.stop in (StopReason.OUT_OF_MEMORY, StopReason.ERROR), result
         assert await there_are_few_files(box)
 
-    async def test_files_are_bounded_for_a_command(self, box: Box) -> None:
+    async def test_a_command_that_makes_too_many_files_is_ended(self, box: Box) -> None:
         code = textwrap.dedent(MAKES_FILES.format(seconds=20))
         with anyio.fail_after(15), contextlib.suppress(BoxLost):
             result = await box.execute(["python3", "-c", code], timeout_s=25)
             assert result.exit_code != 0, result
         assert await there_are_few_files(box)
 
-    async def test_files_are_bounded_for_a_process_that_a_command_left(self, box: Box) -> None:
+    async def test_a_background_process_that_makes_too_many_files_is_ended(self, box: Box) -> None:
         code = textwrap.dedent(MAKES_FILES.format(seconds=20))
         await box.write_file("makes.py", code.encode())
         await box.execute("python3 makes.py >/dev/null 2>&1 & echo $! >number")

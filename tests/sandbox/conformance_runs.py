@@ -21,7 +21,7 @@ from tests.sandbox.run_code import QUICK, Tools, play
 
 
 class RunConformance:
-    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
 
     # Calls and results
 
@@ -115,7 +115,7 @@ class RunConformance:
         await anyio.sleep(0.1)
         assert len(tools.calls) == seen
 
-    async def test_an_error_names_the_line_of_the_whole_reply(self, box: Box) -> None:
+    async def test_an_error_has_the_line_number_in_the_whole_reply(self, box: Box) -> None:
         tools = Tools({})
         run = await box.start_run([], tools.handle, QUICK)
         await run.feed("def broken(x):\n    return 1 / x\n", 41)
@@ -290,7 +290,7 @@ class RunConformance:
             ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
         ],
     )
-    async def test_a_died_run_names_the_cause_and_the_next_run_works(
+    async def test_a_run_that_died_names_the_cause_and_the_next_run_works(
         self, used_box: Box, code: str, words: str
     ) -> None:
         result = await play(used_box, f"print('last words')\n{code}")

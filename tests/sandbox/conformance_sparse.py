@@ -58,9 +58,9 @@ before after
 
 
 class SparseConformance:
-    """Needs the fixtures ``backend`` and ``box`` (fresh)."""
+    """Needs the fixtures ``backend`` and ``box`` (new for each test)."""
 
-    async def test_files_with_holes_are_stored_without_them(
+    async def test_files_with_holes_are_stored_without_the_holes(
         self, backend: Backend, box: Box
     ) -> None:
         assert (await play(box, MAKE)).stop is StopReason.FINISHED
@@ -78,7 +78,9 @@ class SparseConformance:
             await other.destroy()
         assert (await play(box, "print('alive')")).output == "alive\n"
 
-    async def test_a_change_of_a_file_with_holes_is_stored_without_them(self, box: Box) -> None:
+    async def test_a_change_of_a_file_with_holes_is_stored_without_the_holes(
+        self, box: Box
+    ) -> None:
         assert (await play(box, MAKE)).stop is StopReason.FINISHED
         first = await box.export_changes()
         assert len(first.archive) < 100_000

@@ -31,7 +31,7 @@ while True:
 async def serve_echo(box: Box, port: int) -> None:
     """Start a server in the box that sends back what it gets, and ``|end`` when its input ends."""
     await box.write_file("echo.py", ECHO.encode())
-    await box.write_file(f"ready.{port}", b"")  # the shell may make it only after the read below
+    await box.write_file(f"ready.{port}", b"")  # the shell may make this file after the read below
     await box.execute(f"python3 -I -S echo.py {port} > ready.{port} 2>&1 &")
     while b"ready" not in await box.read_file(f"ready.{port}", limit=1000):
         await anyio.sleep(0.01)
@@ -68,7 +68,7 @@ async def fill_sockets(box: Box) -> None:
 
 
 class StreamConformance:
-    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
 
     async def test_the_host_talks_to_a_server_in_the_box(self, box: Box) -> None:
         with anyio.fail_after(30):

@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 
 class ValueConformance:
-    """Needs the fixtures ``box`` (fresh) and ``used_box`` (one for many tests)."""
+    """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
 
     @pytest.mark.parametrize(
         "value",
@@ -159,12 +159,12 @@ class ValueConformance:
         result = await play(used_box, f"v = give()\nprint({expression})", give=CallReturn(value))
         assert (result.output, result.error) == (f"{expected}\n", "")
 
-    async def test_a_value_that_does_not_pickle_is_a_tool_error(self, box: Box) -> None:
+    async def test_a_value_that_cannot_be_pickled_raises_a_tool_error(self, box: Box) -> None:
         result = await play(box, "give()", give=CallReturn(anyio.Lock))
         assert result.stop is StopReason.FINISHED
         result = await play(box, "give()", give=CallReturn(n for n in ()))
         assert "ToolError: give gave a value that cannot reach the code" in result.error
 
-    async def test_a_value_that_is_too_large_is_a_tool_error(self, box: Box) -> None:
+    async def test_a_value_that_is_too_large_raises_a_tool_error(self, box: Box) -> None:
         result = await play(box, "give()", RunLimits(value_bytes=1000), give=b"x" * 2000)
         assert "at most 1000 reach the code" in result.error

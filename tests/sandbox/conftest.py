@@ -1,4 +1,4 @@
-"""Real boxes for the tests of this room."""
+"""Real boxes for the tests of `nekro_core.sandbox`."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The attacks of the table on the jail."""
+"""Carries out the attacks of `tests.sandbox.attacks` in boxes of the jail."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The operators' page names every setting of this room with its default."""
+"""The operators' page names every setting of `SandboxSettings` with its default."""
 
 import re
 from pathlib import Path

@@ -15,7 +15,7 @@ from tests.sandbox.run_code import play
 pytestmark = pytest.mark.jail
 
 
-async def test_boxes_are_made_of_images_by_name() -> None:
+async def test_a_box_is_made_from_the_image_whose_name_is_given() -> None:
     settings = SandboxSettings(
         backend=BackendName.JAIL,
         default_image="house",

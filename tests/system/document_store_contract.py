@@ -94,7 +94,7 @@ async def check_earlier_revisions_are_kept(documents: DocumentStore) -> None:
         f"n = {KEPT + 4}\n",
         f"n = {KEPT + 3}\n",
     ]
-    # Undo is a write of an earlier text.
+    # A change is undone by writing an earlier text again.
     await documents.write("conduct.toml", kept[3].text, expected=revision)
     current = await documents.read("conduct.toml")
     assert current is not None

@@ -30,7 +30,8 @@ async def test_a_text_that_was_edited_by_hand_is_a_revision(tmp_path: Path) -> N
     edited = await documents.revision("conduct.toml")
     assert edited not in (first, None)
     with pytest.raises(DocumentConflict, match="\\+# by hand"):
-        # The writer has read the page's text, which is stored because it came before a write.
+        # This writer has read an earlier text. A text is stored as a revision when another one is
+        # written.
         await documents.write("conduct.toml", "# x\n", expected=await _page_text_again(documents))
     await documents.write("conduct.toml", "# by the page again\n", expected=edited)
     texts = [one.text for one in await documents.revisions("conduct.toml")]

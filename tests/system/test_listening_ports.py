@@ -1,4 +1,4 @@
-"""The bot's own ports are those on which one of its processes listens."""
+"""The bot's own ports are the ports on which one of its processes listens."""
 
 import socket
 import subprocess

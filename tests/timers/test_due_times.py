@@ -28,7 +28,7 @@ class World:
     seen: float = BEGIN
 
     def look(self) -> None:
-        """Do what the bot's timer watch does, without the unique key of the database, which would
+        """Do what `TimerScheduler` does, but without the unique key of the database, which would
         prevent a second announcement."""
         if self.now < self.seen:
             self.disk = rescheduled(self.disk, self.now)
@@ -115,7 +115,7 @@ def test_a_one_time_timer_is_over_after_it_fired() -> None:
     assert (over.state, over.told_due, over.due) == ("over", BEGIN, 0.0)
 
 
-def test_a_schedule_without_another_time_is_over() -> None:
+def test_a_timer_whose_schedule_has_no_later_due_time_is_over() -> None:
     # The calendar ends before the next 29 February.
     row = replace(ROW, cron="0 0 29 2 *", timezone="UTC", due=BEGIN)
     assert after_firing(row, 253_402_300_000.0).state == "over"

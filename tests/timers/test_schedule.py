@@ -30,7 +30,7 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("@daily", SHANGHAI, "none", "2026-11-22 07:30", "2026-11-23 00:00 +0800"),
         ("0 9 * * *", SHANGHAI, "mon_fri", "2026-11-20 10:00", "2026-11-23 09:00 +0800"),
         ("0 9 * * *", SHANGHAI, "weekend", "2026-11-22 10:00", "2026-11-28 09:00 +0800"),
-        # In 2026 the days from 1 October are holidays, and Saturday the 10th is a workday for them.
+        # In 2026 the days from 1 October are holidays. In exchange, Saturday the 10th is a workday.
         ("0 9 * * *", SHANGHAI, "cn_workday", "2026-09-30 10:00", "2026-10-08 09:00 +0800"),
         ("0 9 * * *", SHANGHAI, "cn_workday", "2026-10-09 10:00", "2026-10-10 09:00 +0800"),
         ("0 9 * * *", SHANGHAI, "cn_restday", "2026-10-09 10:00", "2026-10-11 09:00 +0800"),
@@ -44,7 +44,9 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("30 2 * * *", BERLIN, "none", "2026-10-24 12:00", "2026-10-25 02:30 +0200"),
     ],
 )
-def test_the_next_due_time(cron: str, zone: str, mode: str, after: str, due: str) -> None:
+def test_the_next_due_time_of_each_schedule_is_found(
+    cron: str, zone: str, mode: str, after: str, due: str
+) -> None:
     schedule = Schedule.parse(cron, zone, mode)
     assert said(schedule.next_after(at(after, zone)), zone) == due
 
@@ -53,7 +55,8 @@ def test_a_due_time_in_a_repeated_hour_counts_once() -> None:
     schedule = Schedule.parse("30 2 * * *", BERLIN)
     first = schedule.next_after(at("2026-10-25 00:00", BERLIN))
     assert first is not None
-    # Some of these times are in the second 2 o'clock hour, where a naive search finds the first.
+    # Some of these times are in the second 2 o'clock hour, where a naive search finds a time in the
+    # first.
     for minutes in (0, 30, 45, 60, 75, 90):
         assert said(schedule.next_after(first + minutes * 60), BERLIN) == "2026-10-26 02:30 +0100"
 

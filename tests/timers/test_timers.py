@@ -1,4 +1,4 @@
-"""Timers with a store and an inbox, also over restarts."""
+"""Timers with a store and an inbox, also across restarts."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -59,7 +59,8 @@ class Bot:
         return lines
 
     async def left(self, *texts: str) -> None:
-        """Wait until only these timers are set. A timer is removed a moment after its line."""
+        """Wait until only these timers are set. A timer is removed a moment after its line was
+        written."""
         with anyio.fail_after(30):
             while [row.text for row in self.timers.of_chat(GROUP)] != [*texts]:
                 await anyio.sleep(0.01)
@@ -141,7 +142,7 @@ async def test_no_timer_is_announced_before_the_platforms_are_connected(bot: Bot
         assert await bot.until(bool) == [TEA]
 
 
-async def test_timers_follow_a_clock_that_was_set(bot: Bot) -> None:
+async def test_timers_follow_a_clock_that_is_set_to_another_time(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600

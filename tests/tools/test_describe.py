@@ -125,7 +125,7 @@ def test_both_docstring_styles_give_the_same_tool(function: Callable[..., Awaita
     assert tool.where.rpartition(":")[0] == __file__
 
 
-def test_the_context_is_never_shown() -> None:
+def test_the_model_is_never_shown_the_context_parameter() -> None:
     assert "ctx" not in stub(tool_of(google))
 
 
@@ -301,7 +301,9 @@ async def two(first: str, _ctx: AgentCtx, text: str) -> str:
         (Called(), "Called"),
     ],
 )
-def test_these_functions_are_accepted_too(function: Any, name: str) -> None:
+def test_decorated_functions_methods_and_callable_objects_are_accepted(
+    function: Any, name: str
+) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is not None
     assert described.tool.python_name == name
@@ -336,7 +338,9 @@ async def no_type(_ctx: AgentCtx, value: 5 = None) -> str:  # type: ignore[valid
         (uncheckable, ["annotation of 'value' cannot be resolved"]),
     ],
 )
-def test_these_functions_are_accepted_with_warnings(function: Any, told: list[str]) -> None:
+def test_functions_without_usable_annotations_are_accepted_with_warnings(
+    function: Any, told: list[str]
+) -> None:
     described = describe(function, ToolKind.TOOL, name="it", module="mod", owner="ann.mod")
     assert described.tool is not None
     assert len(described.problems) == len(told)

@@ -63,7 +63,9 @@ LOOK = tool(ToolKind.MULTIMODAL_AGENT)
         (ToolKind.MULTIMODAL_AGENT, [text("a")], RichObservation((TextContent("a"),))),
     ],
 )
-def test_each_kind_accepts_these_values(kind: ToolKind, value: Any, outcome: Any) -> None:
+def test_each_kind_of_tool_makes_its_outcome_from_an_allowed_value(
+    kind: ToolKind, value: Any, outcome: Any
+) -> None:
     assert outcome_of(tool(kind), value) == outcome
 
 

@@ -75,7 +75,8 @@ async def download(
     progress: DownloadProgress,
     report: Report,
 ) -> None:
-    """Download a file of ``progress.total`` bytes to ``partial``, and continue what is there.
+    """Download a file of ``progress.total`` bytes to ``partial``. If ``partial`` already has the
+    first bytes, continue after them.
 
     Args:
         client: The HTTP client.

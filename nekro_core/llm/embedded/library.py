@@ -38,7 +38,7 @@ class ModelFile:
     Attributes:
         name: The name of the file.
         bytes: Its size.
-        known: Whether it is one of the bot's own models.
+        known: Whether the bot has a model of this file name that it downloads by itself.
         info: What its header says; None if it cannot be read.
         problem: Why it cannot be used; empty if it can.
     """
@@ -73,7 +73,7 @@ class ModelFiles:
         return path
 
     def has(self, path: Path) -> bool:
-        """Whether a path is that of a file in this folder."""
+        """Whether the path leads to a file in this folder."""
         return path.is_file() and path.parent == self._folder
 
     async def all(self) -> list[ModelFile]:
@@ -88,8 +88,9 @@ class ModelFiles:
             url: The address of a GGUF file, with http or https.
             report: Is called with the progress.
             name: The name of the file; empty to use the name in the address.
-            sha256: The SHA-256 that the file must have, in hex. If it is empty, the one that the
-                server names is used (model hubs do), otherwise none is checked.
+            sha256: The SHA-256 that the file must have, in hex. If it is empty, the file is checked
+                against the hash that the server names. Model hubs name one. If the server names
+                none, nothing is checked.
 
         Returns:
             The path of the file.

@@ -15,9 +15,9 @@ _CARRIER = "pykdtree"
 
 
 def library_path(folder: Path) -> Path | None:
-    """Make a link to the library in ``folder``, and return ``folder`` for ``LD_LIBRARY_PATH``. None
-    if the system has the library, or if pykdtree does not have it either; then the import of
-    xllamacpp fails."""
+    """Make a link to the library in ``folder``, and return ``folder`` for ``LD_LIBRARY_PATH``.
+    Return None if the system has the library. Also return None if pykdtree does not have it either;
+    in that case the import of xllamacpp fails."""
     try:
         ctypes.CDLL(NAME)
     except OSError:

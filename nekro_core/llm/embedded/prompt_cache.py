@@ -51,8 +51,8 @@ class PromptCache:
         return False
 
     async def save(self, slot: int, name: str) -> None:
-        """Save the slot's state in the file ``name``. Of more than `_KEPT` files, delete those that
-        were not used for the longest time."""
+        """Save the slot's state in the file ``name``. If there are then more than `_KEPT` files,
+        delete the files that were unused longest."""
         part = f"{name}.part"
         if await self._do(slot, "save", part):
             await anyio.to_thread.run_sync(self._keep, part, name)

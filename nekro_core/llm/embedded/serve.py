@@ -44,7 +44,7 @@ def _start(order: dict[str, Any]) -> Any:
     # would take half a minute.
     parameters.n_batch = parameters.n_ubatch = 128
     parameters.n_parallel = order["slots"]
-    parameters.cache_ram_mib = 0  # the bot chooses the slots
+    parameters.cache_ram_mib = 0  # no further cache: the bot chooses the slot of each prompt
     parameters.slot_save_path = order["readings"]
     parameters.sleep_idle_seconds = order["idle_unload_s"] or -1
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):

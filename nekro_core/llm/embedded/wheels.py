@@ -100,8 +100,8 @@ async def _download(
                     with anyio.move_on_after(_POLL_S):
                         await process.wait()
                     here = await anyio.to_thread.run_sync(_bytes_below, folder)
-                    # The sum can be too large: pip stores the wheel twice for a moment, and a wheel
-                    # is larger than its piece.
+                    # The sum can be larger than the total: pip stores the wheel twice for a moment,
+                    # and a wheel is larger than its piece.
                     known = min(progress.done + here, progress.total)
                     report(DownloadProgress(progress.what, known, progress.total))
             if process.returncode is None:

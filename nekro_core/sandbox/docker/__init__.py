@@ -4,7 +4,7 @@
 
     backend.py     DockerBackend
     engine.py      DockerEngine: calls of the `docker` package, each with a time limit
-    images.py      finds the image of a name, and the Python in it
+    images.py      finds the image that a name means, and the Python in it
     launch.py      makes a box: its container, stream, descriptor socket and supervisor
     container.py   the engine's configuration of a box's container
     users.py       the user ids of a box

@@ -36,9 +36,10 @@ class DockerBackend:
     """A `Backend` that uses the engine of ``DOCKER_HOST`` or of the settings.
 
     Its background tasks run in ``tasks``; close the backend before ``tasks`` ends. ``owner`` is the
-    identity of the data folder that the caller has locked, or empty. At the start, containers with
-    this identity are removed if they were made on another machine, in another PID namespace, or
-    before this machine restarted (`orphans`).
+    identity of the data folder that the caller has locked, or empty. At the start, containers of
+    processes that have ended are removed. For a container that was made on another machine, in
+    another PID namespace, or before this machine restarted, only this identity shows that its
+    process has ended (`orphans`).
     """
 
     name = "docker"

@@ -23,6 +23,7 @@ _ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own
     "PYTHONDONTWRITEBYTECODE": "1",
     # glibc reserves 64 MB of address space for each malloc arena, and the address space is limited.
+    # So there may be only two arenas.
     "MALLOC_ARENA_MAX": "2",
 }
 
@@ -55,7 +56,7 @@ _OPEN_FILES = 4096
 be unable to set more than 4096, the kernel's default."""
 _GUEST_NICE = 10
 """Nice value of the guest's processes, so that the supervisor gets time to end processes that fork
-without end. The share of the container itself is set by the engine."""
+without end. The container's own share of the processors is set in the engine."""
 
 
 def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:

@@ -1,11 +1,12 @@
 """Finds and removes the containers of bots that have ended.
 
 Usually a box's container ends when the connection of its bot ends. Two kinds of containers remain:
-those that were made and never started, and those whose engine or machine crashed too. Labels of a
-container say which process made it and in which place: the machine's boot id and the PID namespace.
-In the place of this bot, the process can be checked. In another place it cannot, so the label with
-the owner decides. The owner is the identity of a data folder. Only one process at a time can lock
-this folder, so containers of other processes with the same owner are orphans.
+containers that were made and never started, and containers whose engine or machine crashed too.
+Labels of a container say which process made it and in which place: the machine's boot id and the
+PID namespace. If the container was made in the same place as this bot runs, the process can be
+checked. Otherwise it cannot, so the label with the owner decides. The owner is the identity of a
+data folder. Only one process at a time can lock this folder, so containers of other processes with
+the same owner are orphans.
 """
 
 import os

@@ -60,7 +60,7 @@ def plain_socket(given: Any) -> socket.socket:
     plain.setblocking(False)
     if plain.family != socket.AF_UNIX:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # If the engine's machine crashes, no packet says so. Keepalive then ends the connection.
+        # If the engine's machine crashes, it does not close the connection. Keepalive then ends it.
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return plain
 

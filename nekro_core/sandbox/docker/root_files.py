@@ -148,7 +148,7 @@ def _carried(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _add_own_places(archive: tarfile.TarFile) -> None:
-    there = set(archive.getnames())  # an engine refuses an archive with a name twice
+    there = set(archive.getnames())  # an engine refuses an archive that has a name twice
     for name in (*_KEPT_EMPTY, "home", "home/user", "app", "app/uploads"):
         if name not in there:
             there.add(name)

@@ -4,7 +4,8 @@ import secrets
 from dataclasses import dataclass
 
 _FIRST, _COUNT = 1_000_000_000, 800_000_000
-"""The first id and the number of ids: far above the ids of people and services."""
+"""The first id and the number of ids. All these ids are far above the ids of people and
+services."""
 _FIRST_REMAPPED, _COUNT_REMAPPED = 10_000, 50_000
 """The first id and the number of ids if the engine maps user ids. A container then usually has only
 65,536 ids."""
@@ -31,7 +32,7 @@ class UserIdAllocator:
     def take(self) -> BoxUserIds:
         """Take a pair of ids for a new box."""
         while True:
-            # The ids are random, so that two bots on one engine rarely use the same.
+            # The ids are random, so that two bots on one engine rarely use the same ids.
             user = self._first + 2 * secrets.randbelow(self._count // 2)
             if user not in self._taken:
                 self._taken.add(user)

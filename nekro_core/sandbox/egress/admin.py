@@ -29,13 +29,13 @@ class EgressRulesChanged(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressTable:
-    """The rules of an owner, or of one box of it.
+    """The rules of an owner, or of one of the owner's boxes.
 
     Attributes:
         owner: For the box of a chat, the chat key. Empty for the rules of all other boxes.
         box: The box; empty for all boxes of the owner.
         allow: What may be reached at public addresses.
-        private: What may be reached also if its address is not a public one.
+        private: What may be reached even if its address is not public.
     """
 
     owner: str
@@ -99,8 +99,8 @@ class EgressAdmin:
         )
 
     async def put(self, table: EgressTable, *, revision: str | None = None) -> None:
-        """Write the rules of an owner or of one of its boxes. They replace the rules that it had.
-        With empty lists, it has no network.
+        """Write the rules of an owner or of one of the owner's boxes, in place of the earlier
+        rules. Empty lists mean no network.
 
         Args:
             table: The rules.
@@ -120,7 +120,8 @@ class EgressAdmin:
 
     async def remove(self, owner: str, box: str = "", *, revision: str | None = None) -> None:
         """Remove the rules of an owner and of all its boxes, or of one box. Then less specific
-        rules apply. Raises as `put`; `InvalidEgressRules` if there are none."""
+        rules apply. Raises the errors of `put`, and `InvalidEgressRules` if there are no such
+        rules."""
         await self._change(owner, box, None, revision)
 
     async def set_default(self, allow: Sequence[str], private: Sequence[str]) -> None:

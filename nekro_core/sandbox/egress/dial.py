@@ -89,4 +89,4 @@ class Dialer:
                 return await self._connect(address, port)
             except OSError:
                 continue
-        raise DestinationUnreachable(f"nobody answers there at port {port}")
+        raise DestinationUnreachable(f"nobody answers at port {port} of this host")

@@ -2,9 +2,9 @@
 and archives, which may take long or print without end.
 
 The supervisor forks the executor when it is first needed. The executor runs `guest_executor_loop`.
-It has the guest's user id, so code in the box can stop or kill it. The supervisor sends SIGCONT
-with each frame, which resumes a stopped executor. If the executor is killed, its work is lost and
-its commands are killed.
+The executor has the guest's user id, so code in the box can stop or kill it. The supervisor sends
+SIGCONT with each frame, which resumes a stopped executor. If the executor is killed, its work is
+lost and its commands are killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import guest_confinement
 import guest_processes
 import guest_wire as wire
 
-TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
 if TYPE_CHECKING:
     from guest_confinement import Confinement
 

@@ -102,7 +102,8 @@ def prctl(option: int, value: int) -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Install a seccomp filter, in addition to those already installed. Raises OSError.
+    """Install a seccomp filter, in addition to the filters that are already installed. Raises
+    OSError.
 
     The host builds the program (`nekro_core.system.confinement.jail_filter`). This function is
     needed because a box does not have the host's package. The test

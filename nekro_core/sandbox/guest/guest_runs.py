@@ -12,7 +12,7 @@ import guest_wire as wire
 from guest_minimal_stdlib import dumps, loads, suppress
 from guest_run import RunProcess, describe_status
 
-TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
 if TYPE_CHECKING:
     from typing import Any
 
@@ -82,11 +82,11 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            # Called only to reset the meter: the processes that were killed so far belonged to
-            # commands.
+            # Called only to reset the meter, so that this run is not blamed for the processes of
+            # commands that were killed before it began.
             self._meter.starved()
         self.fork_failed = False
-        if same and not frozen:  # the process with the same functions was killed
+        if same and not frozen:  # the process that had these functions was killed
             same, described = 0, self._known[0]
         elif not same and described != self._known[0]:
             self._known = (described, None)
@@ -99,8 +99,8 @@ class RunManager:
         self._poll.register(run.process, select.POLLIN)
 
     def fork_ahead(self) -> None:
-        """Fork a process for the next run. If that fails because the box has no process left,
-        `start` tries again."""
+        """Fork a process for the next run. If that fails because the box has reached its limit of
+        processes, `start` tries again."""
         self.reap_orphans()
         described, functions = self._known
         if described and functions is None:
@@ -235,7 +235,7 @@ class RunManager:
             return
         self._poll.unregister(executor.sock)
         executor.wait()
-        if not self.current:  # else its remaining processes are killed at the end of the run
+        if not self.current:  # else they are killed at the end of the run
             self.kill_foreign_processes()
         executor.report_end(self._host, because)
 
@@ -250,7 +250,7 @@ class RunManager:
                 return
             if ended is None:
                 return
-            if ended.si_pid in waited_for:  # the kernel would return this one again and again
+            if ended.si_pid in waited_for:  # the kernel would return this process again and again
                 self._reap_behind(waited_for)
                 return
             self._reap(ended.si_pid)
@@ -337,15 +337,15 @@ class RunManager:
     def _keep(self, run: RunProcess) -> bool:
         """Freeze the run's process with its globals, and kill all other processes of the run.
 
-        Return False if that is impossible, for example if a forked child sent the END: then the
-        run's own process may still execute code.
+        Return False if that is impossible, for example if a forked child sent the END frame: then
+        the run's own process may still execute code.
         """
         if not run.is_its_own_end:
             return False
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # If there was another process, it may have resumed the run with SIGCONT: try again.
+            # Another process of the run may have resumed the frozen one with SIGCONT: try again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):
@@ -367,8 +367,8 @@ class RunManager:
         return run
 
     def _fork_or_end_commands(self) -> RunProcess | None:
-        """Fork a run's process. If that fails because the box has no process left, kill all
-        commands and try again."""
+        """Fork a run's process. If that fails because the box has reached its limit of processes,
+        kill all commands and try again."""
         for _ in range(_FORK_TRIES):
             with suppress(OSError):
                 return RunProcess(self._confinement, self._known)

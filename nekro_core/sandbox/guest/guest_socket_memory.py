@@ -2,11 +2,11 @@
 
 This memory belongs to no process. If the box has a cgroup, the kernel limits this memory too
 (except TCP buffers in cgroup version 1). Without a cgroup, the kernel does not limit it. An
-unprivileged process can read only how many sockets there are, including those that wait in another
-socket's queue (``SCM_RIGHTS``), and the size of all TCP buffers of the whole machine. So each
-socket counts with the largest size that its buffers can have. The seccomp filter keeps this size at
-the kernel's default: ``SO_SNDBUF`` has no effect, and calls such as ``splice``, which put whole
-pages into a socket, fail.
+unprivileged process can read only how many sockets there are, including sockets that wait in
+another socket's queue (``SCM_RIGHTS``), and the size of all TCP buffers of the whole machine. So
+each socket counts with the largest size that its buffers can have. The seccomp filter keeps this
+size at the kernel's default: ``SO_SNDBUF`` has no effect, and calls such as ``splice``, which put
+whole pages into a socket, fail.
 
 The jail's watchdog uses this module outside a box, and a supervisor that measures its own box uses
 it inside. Sources: the kernel's ``net/unix/af_unix.c`` and ``net/ipv4/proc.c``, `man 7 unix`.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 
-TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,8 +28,8 @@ _FREE_TCP = 32 * 1024 * 1024
 """TCP connections are counted only if the TCP buffers of the whole machine are larger than this."""
 _PAGE = 4096
 _MESSAGES = 12
-"""Number of full send buffers to count for a datagram socket. It can hold 11 messages whose senders
-are closed (``max_dgram_qlen``), and can itself have sent one more."""
+"""Number of full send buffers to count for a datagram socket. Such a socket can hold 11 messages
+whose senders are closed (``max_dgram_qlen``), and can itself have sent one more."""
 _DATAGRAM, _LISTENS = b"0002", b"0A"
 
 

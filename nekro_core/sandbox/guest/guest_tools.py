@@ -24,14 +24,14 @@ from guest_wire import (
     frame,
 )
 
-TYPE_CHECKING = False  # `typing` costs 4 ms of a cold start
+TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 
 _FINISHED = (None,)
-"""The item at the end of the queue of sources."""
+"""The item at the end of the queue of pieces of source."""
 
 
 _ENDED = (None, None)
@@ -115,7 +115,8 @@ class RunConnection:
         return values.load(body)
 
     def source(self) -> tuple[int, int, str] | None:
-        """Wait for the next source: (chunk number, first line, source). None after the last."""
+        """Wait for the next piece of source: (number, first line, source). None after the last
+        piece."""
         found = self._wait(self._next_source)
         if found is _ENDED:
             raise RunEnded
@@ -129,8 +130,8 @@ class RunConnection:
     def done(self, number: int, text: bytes = b"1") -> None:
         """Send DONE after a statement.
 
-        If this was the last statement of a source, ``number`` is the source's chunk number, else 0.
-        An empty ``text`` says that the source had no statement."""
+        If this was the last statement of a piece of source, ``number`` is the piece's number, else
+        0. An empty ``text`` says that the piece had no statement."""
         said = frame(DONE, number, text)
         with self._sending:
             if number and self._source and self._source[0] == _FINISHED and not _count():

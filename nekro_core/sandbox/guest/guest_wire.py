@@ -41,9 +41,9 @@ USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
   The text has the bytes of memory that the box uses.
 - EXECUTOR: the process id of the executor inside the box, or 0 if it has ended. Commands are its
   descendants.
-- PRINTED: bytes that the run had printed before the next CALL. Sent if they are more than at the
-  last CALL.
-- ENDING: 0. The text says why the supervisor and the box end.
+- PRINTED: bytes that the run had printed before the CALL that follows this frame. Sent only if the
+  run has printed something since its last CALL.
+- ENDING: always 0. The text says why the supervisor and the box end.
 - MEMORY: kilobytes that the idle box uses, half a second after its last use."""
 # From either side: a relayed stream.
 DATA, CREDIT, CLOSE = range(32, 35)

@@ -213,7 +213,8 @@ class JailBackend:
             spec=spec, template=template, folder=layout.folder, uploads=path, seccomp=filter_file
         )
         arguments = box_arguments(view, defences)
-        # Passed through a descriptor, because code inside can read the command line of process 1.
+        # The arguments are passed through a descriptor, because code inside can read the command
+        # line of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
         numbers = [end.fileno() for end in ends]  # the supervisor's ends of the socket pairs
         restart_after_s = self._settings.rest_seconds
@@ -330,8 +331,8 @@ def _guest_settings(
         "packages": template.packages,
         "preload": " ".join(template.preload),
         "restart_after": restart_after_s,
-        # A cgroup limits the box's processor share. Without a cgroup, the higher nice value of the
-        # supervisor and of the guest's processes does.
+        # A cgroup limits the box's processor share. Without a cgroup, a higher nice value of the
+        # supervisor and of the guest's processes limits it.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
         "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",

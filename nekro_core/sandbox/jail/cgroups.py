@@ -46,8 +46,8 @@ class BoxCgroup:
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes into the group, also those that they fork during this call. Raises
-        `OSError`."""
+        """Move a box's processes into the group, also processes that they fork during this call.
+        Raises `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)
@@ -155,7 +155,7 @@ class CgroupManager:
 def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
     """Have the kernel limit the memory of all boxes together, to 5/4 of `MemoryLimit.limit`.
 
-    `MemoryLimit` makes the better choice of the work to end, but it acts only after a measurement.
+    `MemoryLimit` chooses better which work to end, but it acts only after a measurement.
     The kernel's limit also holds between two measurements. At this limit the kernel kills the
     process that uses most. The kernel also counts its cache of files that boxes read from the
     host's disk, but it drops this cache before it kills a process.

@@ -26,6 +26,7 @@ _ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own folder
     "PYTHONDONTWRITEBYTECODE": "1",
     # glibc reserves 64 MB of address space for each malloc arena, and the address space is limited.
+    # So there may be only two arenas.
     "MALLOC_ARENA_MAX": "2",
 }
 
@@ -156,9 +157,9 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 
 def _needs_hiding(path: Path) -> bool:
-    """Whether to mount an empty file over this one. Each such mount makes the start of a box 0.2 ms
-    slower, so files that only root may open are not covered: the box's user cannot open them. Those
-    of `_ALWAYS_HIDDEN` are always covered."""
+    """Whether to mount an empty file over ``path``. Each such mount makes the start of a box 0.2 ms
+    slower, so files that only root may open are not covered: the box's user cannot open them. The
+    files in `_ALWAYS_HIDDEN` are always covered."""
     try:
         mode = path.stat().st_mode
     except OSError:

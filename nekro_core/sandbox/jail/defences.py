@@ -39,7 +39,7 @@ class JailDefences:
     own_devices: bool = True
     """A ``/dev`` with harmless devices only: protects disks, kvm, terminals."""
     no_capabilities: bool = True
-    """No capabilities, not even those that work only inside the namespaces."""
+    """No capabilities, not even capabilities that work only inside the namespaces."""
     clean_start: bool = True
     """An environment without the variables of this process."""
     limits: bool = True

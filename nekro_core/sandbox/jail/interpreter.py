@@ -45,7 +45,8 @@ class ProcessIdentity:
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
     def words(self, dropper: str) -> tuple[str, ...]:
-        """The words before a command that make ``dropper`` (`find_dropper`) run it as this user."""
+        """The words to put before a command, so that ``dropper`` (`find_dropper`) runs the command
+        as this user."""
         uid = str(self.uid)
         return (dropper, "--reuid", uid, "--regid", uid, "--clear-groups")
 

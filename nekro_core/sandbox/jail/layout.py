@@ -114,8 +114,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         # watches. So inotify is then not allowed.
         filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(search.found, identity, pip=settings.has_pip),
-        # At most a quarter of the free space, because other files there, such as system sockets in
-        # /run, need space.
+        # Uploads may use at most a quarter of the free space, because other files there, such as
+        # system sockets in /run, need space too.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
@@ -133,7 +133,7 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
             return CgroupManager.open(hierarchies, together), ""
         except (BlockingIOError, FileNotFoundError) as error:
             # A folder is made and then locked. Between these two steps another bot that starts now
-            # may find the folder without a lock and remove it.
+            # may find the folder without a lock and remove it. So this is tried several times.
             if not left:
                 return None, f"a cgroup cannot be kept: {os.strerror(error.errno or 0)}"
         except OSError as error:

@@ -27,8 +27,8 @@ _FOLLOW_TIMEOUT_S = 2.0
 
 
 class JailProcesses:
-    """The launcher of a box and its descendants. They end when this process ends, even if it is
-    killed."""
+    """The launcher of a box and its descendants. They end when this process ends, even if this
+    process is killed."""
 
     def __init__(
         self, launched: subprocess.Popen[bytes], complaints: IO[bytes], free: Callable[[], None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # processes that are read at most; a box has fewer
+_MOST = 4096  # at most so many processes are read; a box has fewer
 
 
 @dataclass(frozen=True, slots=True)

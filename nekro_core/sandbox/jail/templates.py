@@ -132,8 +132,8 @@ def _other_interpreters(known: Interpreter, identity: ProcessIdentity) -> Iterab
 
 def _data_packages(interpreter: Interpreter) -> Iterator[tuple[Path, str]]:
     """The folders of numpy and Pillow with their libraries, or nothing if one of the two is
-    missing. They contain machine code, so the bot's packages are used only if ``interpreter`` has
-    the bot's Python version, else the packages of ``interpreter``."""
+    missing. They contain machine code for one Python version. So the bot's packages are used if
+    ``interpreter`` has the bot's Python version, otherwise its own packages."""
     roots = {package: _package_root(package, interpreter) for package in _DATA}
     for package, root in roots.items():
         if root is None or None in roots.values():

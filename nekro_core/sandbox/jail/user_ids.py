@@ -50,7 +50,7 @@ class UserIds:
         if len(self._taken) >= self._count:
             raise BackendUnavailable(f"all {self._count} user ids for boxes are in use")
         while True:
-            # The id is random, so that two bots on one machine rarely use the same.
+            # The id is random, so that two bots on one machine rarely use the same id.
             uid = self._start + secrets.randbelow(self._count)
             if uid not in self._taken:
                 self._taken.add(uid)

@@ -27,8 +27,8 @@ counted separately."""
 _FORKS_SHARE = 4
 """The first measurement counts a shared page again for each process that maps it. If its sum is at
 most this many times the limit, a slower measurement counts shared pages only once: 64 processes
-with numpy loaded need that. If the sum is larger, the box counts as over its limit. This bounds the
-cost of the slower measurement."""
+with numpy loaded need this slower measurement. If the sum is larger, the box counts as over its
+limit. This bounds the cost of the slower measurement."""
 
 
 class Watchdog:
@@ -67,7 +67,8 @@ class Watchdog:
             ]
             before, self._last = self._last, {}
             self._fast = False
-            # At the same time: the slow measurement of one box must not delay the others.
+            # The boxes are measured at the same time, so that one slow measurement does not delay
+            # the others.
             async with anyio.create_task_group() as looking:
                 for box, processes in chosen:
                     looking.start_soon(self._look, box, processes, before.get(box.box_id))
@@ -89,9 +90,9 @@ class Watchdog:
         if spent > 0 and box.run is not None and not box.run.is_running_code:
             box.run.charge(min(spent, LOOK_S))
         if not box.executor_pid and box.run is not None and processes.starved():
-            # The kernel killed one process, and the run's others may wait for it without end. So
-            # the run is ended. This is skipped while there are commands, because then the killed
-            # process may belong to a command.
+            # The kernel killed one process, and the run's other processes may wait for it without
+            # end. So the run is ended. This is skipped while there are commands, because then the
+            # killed process may belong to a command.
             _end_for_memory(box)
         bound = box.spec.memory_bytes + _MARGIN
         used = (by_run.memory_bytes, by_commands.memory_bytes)
@@ -117,7 +118,8 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
     The kernel does not show which process owns a socket: some sockets are in the queues of other
     sockets. So the memory of all sockets is divided in proportion to the open descriptors. If the
     run is ended because of sockets that belong to the commands, the next measurement finds the box
-    over its limit again, and the commands are ended too. The reverse case is the same.
+    over its limit again, and the commands are ended too. If the commands are ended because of the
+    run's sockets, the run is ended next.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),

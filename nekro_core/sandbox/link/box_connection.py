@@ -105,8 +105,8 @@ class BoxConnection:
         outside_bytes: int = 0,
     ) -> None:
         """``starved`` returns whether the kernel killed a process of the box for lack of memory
-        since the last call of ``starved``. If a run dies and this is true, the run ran out of
-        memory. New work waits until ``total``, the limit of all boxes together, admits it.
+        since the last call of ``starved``. If a run dies and ``starved`` returns true, the run ran
+        out of memory. New work waits until ``total``, the limit of all boxes together, admits it.
         ``outside_bytes`` is the memory of processes that run outside the box but only for it. The
         supervisor cannot measure them."""
         self.used_bytes = 0

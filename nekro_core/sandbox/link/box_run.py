@@ -41,8 +41,8 @@ _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run can use up a box's memory in less time. So ``starved``, which reads a file, is not called
-after a shorter run."""
+"""No run can use up a box's memory in less than this time. So after a shorter run, ``starved`` is
+not called, because it reads a file."""
 
 _TIMED = 200
 """Maximum number of pieces of source whose times are measured."""
@@ -172,7 +172,7 @@ class BoxRun:
             self._statements += bool(text)
             self._executed = min(max(self._executed, number), self._fed)
             if 0 < number <= len(self._timeline):
-                # The box chooses the number. A repeated one must not move the time.
+                # The box chooses the number. If it repeats a number, the first time stays.
                 known = self._timeline[number - 1]
                 if known.ended is None:
                     ended = self._clock() - self._began

@@ -110,7 +110,7 @@ def _fields(value: Any) -> dict[str, Any]:
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     reduced = value.__reduce_ex__(_PROTOCOL)
     if not isinstance(reduced, tuple):
-        raise TypeError("it pickles as a global name")
+        raise TypeError("its pickle has only a global name and no data")
     function, args = reduced[0], reduced[1]
     state = reduced[2] if len(reduced) > 2 else None
     if function is copyreg.__dict__["__newobj__"]:

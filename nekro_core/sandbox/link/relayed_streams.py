@@ -101,8 +101,8 @@ class RelayedStream(anyio.abc.ByteStream):
         return self._waiting + self._taken <= wire.WINDOW
 
     def add_credit(self, count: int) -> bool:
-        """Add credit: the supervisor has passed on ``count`` bytes. Returns False if it received
-        fewer."""
+        """Add credit: the supervisor has passed on ``count`` bytes. Returns False if that is more
+        than was sent to the supervisor."""
         self._credit += count
         self._wake()
         return count >= 0 and self._credit <= wire.WINDOW

@@ -149,7 +149,8 @@ class BoxRequests:
         return BoxLost(f"the box is gone: {self._lost}")
 
     def end(self, request: BoxRequest) -> None:
-        """Close the request. If there is no answer yet, the supervisor stops its work."""
+        """Close the request. If there is no answer yet, the supervisor stops the work for this
+        request."""
         del self._open[request.number]
         if not request.answered and not self._lost:
             self._sender.send(wire.STOP, request.number)

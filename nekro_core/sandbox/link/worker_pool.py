@@ -109,7 +109,7 @@ class WorkerPool:
 
 @types.coroutine
 def _do(work: Coroutine[Any, Any, None], context: Context) -> Generator[Any, Any, None]:
-    """Await ``work``, with every step in ``context``. A separate task would do the same."""
+    """Await ``work``, with every step in ``context``, as a separate task would do."""
     run, step, given = context.run, work.send, None
     try:
         while True:

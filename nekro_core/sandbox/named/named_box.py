@@ -162,8 +162,9 @@ class NamedBox:
         """Return the running box and whether it was started for the first time. Starts the box if
         necessary.
 
-        Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box; the state is
-        then as before. After a success the caller must call `give_back`.
+        Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box. After an error
+        the box has the same state as before the call; if it had died unnoticed, it sleeps. After a
+        success the caller must call `give_back`.
         """
         self._users += 1
         try:
@@ -295,7 +296,8 @@ class NamedBox:
         return box
 
     def _used_since(self, moment: float) -> bool:
-        """Whether a call uses the box or has used it since ``moment``, or left unsaved changes."""
+        """Whether a call uses the box now, has used it since ``moment``, or left unsaved
+        changes."""
         return self.in_use or self._changed or self.idle_since != moment
 
     def _must_live(self) -> None:

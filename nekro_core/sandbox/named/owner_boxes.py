@@ -210,7 +210,7 @@ class OwnerBoxes:
                 return there
             if len(self._boxes) >= self._limits.per_owner:
                 raise TooManyBoxes(
-                    f"there are {len(self._boxes)} already, which is the most: "
+                    f"there are {len(self._boxes)} already, and no more are allowed: "
                     f"use one of {', '.join(sorted(self._boxes))}"
                 )
             named = self._boxes[name] = self._new_box(name, record, False)

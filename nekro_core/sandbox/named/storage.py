@@ -1,4 +1,5 @@
-"""Stores the records and the files of named boxes, so that the boxes can sleep."""
+"""Stores the records and the files of named boxes, so that the processes of an unused box can be
+ended."""
 
 import contextlib
 import errno
@@ -33,8 +34,8 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Largest number of archives of changes. After it, the next save makes a new archive of all
-files."""
+"""Largest number of archives of changes. When there are so many, the next save makes a new archive
+of all files."""
 _MAX_FOLDER = 100
 
 
@@ -49,8 +50,8 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
     """The last save of a box's files. ``state`` is the box's name for the saved state
-    (`Box.export_changes`). ``mark`` and ``whole_bytes`` are the mark and the size of the full
-    archive. ``layers`` and ``layers_bytes`` are the number and size of the later archives of
+    (`Box.export_changes`). ``mark`` is the text that identifies the full archive, ``whole_bytes``
+    its size. ``layers`` and ``layers_bytes`` are the number and size of the later archives of
     changes."""
 
     state: str = ""

@@ -76,8 +76,8 @@ class SandboxToolCall:
         """Run ``operation`` in the box that the input names.
 
         If the box is lost, the box is started again and the operation runs once more, but only if
-        it cannot have changed anything: because it had not begun, or because ``effect`` is
-        ``NOTHING``. Raises the errors of the operation.
+        the operation cannot have changed anything: it had not begun, or ``effect`` is ``NOTHING``.
+        Raises the errors of the operation.
         """
         for is_last in (False, True):
             began = False

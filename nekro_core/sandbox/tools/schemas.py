@@ -48,7 +48,7 @@ def description(tool: Mapping[str, Any]) -> str:
 
 def input_schema(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document's schema with descriptions of the parameters and with the parameters of
-    `ADDED`. It allows no others."""
+    `ADDED`. The schema allows no other parameters."""
     schema: dict[str, Any] = copy.deepcopy(dict(tool["inputSchema"]))
     properties = schema["properties"] | copy.deepcopy(dict(ADDED.get(tool["name"], {})))
     for name, each in properties.items():

@@ -2,9 +2,9 @@
 
 `nekro_core.system.confinement.jail_filter` (boxes) and
 `nekro_core.system.confinement.decoder_filter` (decoders) decide which calls are allowed. A program
-first checks the processor. Then it finds the rule for the number of the system call. It compares
-one number after another if there are few, and else uses a binary search (`choose`). Sources:
-`man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
+first checks the processor. Then it finds the rule for the number of the system call. If there are
+few rules, the program compares one number after another, otherwise it uses a binary search
+(`choose`). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
 """
 
 import errno

@@ -2,9 +2,9 @@
 
 `build_filter` is for all processes of a box; bubblewrap installs it (``--seccomp``). It allows the
 calls in `jail_allowed_calls`, and checks an argument of six more. Calls that only the administrator
-of a machine needs fail with ``EPERM``. All other calls, including those of later kernels, fail with
-``ENOSYS``, so that libraries use an older call. For example, glibc uses ``clone`` instead of
-``clone3``, and a filter can read the flags of ``clone``.
+of a machine needs fail with ``EPERM``. All other calls, including calls that only later kernels
+have, fail with ``ENOSYS``, so that libraries use an older call. For example, glibc uses ``clone``
+instead of ``clone3``, and a filter can read the flags of ``clone``.
 
 `build_buffer_filter` is a second filter, only for runs and commands; `guest.guest_confinement`
 installs it inside the box. It keeps the memory of sockets and pipes within the amount that

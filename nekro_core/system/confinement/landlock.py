@@ -23,12 +23,13 @@ _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many of the rights to files each version of Landlock knows, one bit each."""
 _NEWEST_RIGHTS = 16
 _RIGHTS_OF_FILES = 1 << 0 | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
-"""The rights that a rule for a single file may have. The others are those of folders."""
+"""The rights that a rule for a single file may have. All other rights apply only to folders."""
 
 
 def take_rights(taken: int, kept: Iterable[tuple[Path | str, int]]) -> bool:
     """Take the rights ``taken`` from this thread, and from all threads and processes that it starts
-    later. For each path in ``kept`` the rights beside it stay, also below it.
+    later. ``kept`` has pairs of a path and rights: these rights stay for the path and for
+    everything below it.
 
     A path that does not exist is skipped. Returns False, and takes nothing, if this kernel has no
     Landlock. This cannot be undone.

@@ -11,7 +11,7 @@ from typing import Any
 from nekro_core.system.workers.loop import Answer, serve
 
 _KEPT = 8192
-"""How many texts' vectors are cached, with 2 kB each."""
+"""Maximum number of cached vectors, one for each text. A vector takes 2 kB."""
 _IDLE_S = 120.0
 """Idle seconds after which the process ends and frees its memory. If another search follows, it
 usually comes earlier."""

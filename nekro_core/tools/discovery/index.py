@@ -13,8 +13,8 @@ description, and more in a description than in a parameter. There are five kinds
 A tool that matches every part of a query ranks before a tool that matches a single part well.
 
 If the similarity in meaning between the query and each tool is known, it is the score, and matching
-words add to it. A full match of words adds about as much as the similarity differs between a tool
-with another meaning and a tool with a similar meaning.
+words add to it. If all words match, they add at most 0.45. The similarities of a tool that fits and
+of a tool that does not fit differ by about as much.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -51,12 +51,13 @@ letters of a word together."""
 _SOUND = 0.5
 """Weight of a word that sounds like a word in the other script."""
 _AGAIN = 0.25
-"""Factor for further matches of the same word, for example by its concept after its stem."""
+"""Factor for each further match of the same word: after the stem of a word has matched, its concept
+may match too."""
 _COVERS = 0.5
 """The score is multiplied by the share of the query that the tool covers, to this power."""
 _WORDS = 0.45
-"""Matching words add at most this to the similarity. They add all of it if their score is at least
-the weight of the rarest possible term."""
+"""Matching words add at most this number to the similarity. They add the whole number if their
+score is at least the weight of the rarest possible term."""
 _NEAR = 0.26
 """If no tool has a word of the query, the search finds tools only if the best one has at least this
 similarity. A query that asks for nothing, such as "ok thanks", reaches 0.25."""
@@ -67,8 +68,8 @@ _EXACT = 100.0
 """Added if the query is the tool's name."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
-"""How many characters are read of a query, and how many of each place of a tool (see ``_REST``). A
-model's query has a few words."""
+"""Only so many characters of a query are read, and of each text of a tool (name, description, ...).
+A model's query has a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
 """Maximum number of characters of the sentence that the encoder reads about a tool, and maximum

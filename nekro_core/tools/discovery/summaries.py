@@ -8,15 +8,17 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.2
-"""The most estimated tokens of a line whose brief is cut, unless the brief is in Chinese or
-Japanese. The estimate is a sixth too high. The tools of the tests cost fewer than 12 tokens each on
-average, including the introduction of the list and the search tool."""
+"""A longer line gets a shorter brief, so that the line has at most this many estimated tokens.
+Briefs in Chinese or Japanese have other limits. The estimate is a sixth too high. The tools of the
+tests cost fewer than 12 tokens each on average, including the introduction of the list and the
+search tool."""
 CJK_CHARACTERS = 12
-"""The characters of a Chinese or Japanese brief that are shown at least, whatever the name costs.
-Its tokens would allow only six, from which nobody can guess the rest."""
+"""A Chinese or Japanese brief is cut only after this many characters, however long the tool's name
+is, unless it has more than `CJK_TOKENS`. `LINE_TOKENS` would allow only six characters, from which
+nobody can guess the rest."""
 CJK_TOKENS = 13.0
-"""The most estimated tokens of such a brief, if it is cut. A stranger's description may consist of
-characters that cost more."""
+"""Maximum number of estimated tokens of a Chinese or Japanese brief that is cut. A third party's
+description may consist of characters that cost more."""
 MAX_LINES = 400
 """Maximum number of tools with a line. For other tools, only their plugins are named."""
 
@@ -88,7 +90,7 @@ def _line(name: str, tool: Tool) -> str:
 
 
 def _cut(text: str, room: float) -> str:
-    """As much of a text as fits into some tokens, up to the end of a word."""
+    """The beginning of a text, up to the end of a word, with at most ``room`` estimated tokens."""
     shown = 0
     for end in _word_ends(text):
         if estimate_tool_tokens(text[:end]) > room:
@@ -113,8 +115,8 @@ def _word_ends(text: str) -> list[int]:
 
 
 def _shown(text: str, end: int) -> str:
-    """The beginning of a text with an ellipsis. Words that say nothing at an end (``of the``) are
-    left out there, which makes room for others."""
+    """The beginning of a text with an ellipsis. Words that say nothing at the end (``of the``) are
+    left out there."""
     if end == len(text):
         return text
     beginning = _EMPTY_END.sub("", text[:end]).rstrip()

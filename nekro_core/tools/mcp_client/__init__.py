@@ -5,7 +5,7 @@ programs.
 
     settings.py       limits and intervals
     configuration.py  reads the file: the servers, and why a server cannot be used
-    entries.py        shows and changes the entries of the file, with the secrets apart
+    entries.py        shows and changes the entries of the file; keeps secrets in another file
     servers.py        starts, stops and replaces servers as the file says
     state.py          the state of a server
     connection.py     connects to one server, lists and calls its tools, reconnects

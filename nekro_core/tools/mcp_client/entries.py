@@ -1,8 +1,8 @@
 """Reads and changes the entries of ``mcp.json`` for an operator. Secrets are kept in another file.
 
 A secret is written ``${NAME}`` in ``mcp.json``, for example ``"Authorization": "Bearer ${TOKEN}"``.
-Its value is in ``secrets/mcp.json``, which only the file's owner can read, and belongs to one
-server. The values of other variables come from the environment.
+Its value is in ``secrets/mcp.json``, which only the file's owner can read. Each value belongs to
+one server. The values of other variables come from the environment.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class McpEntryShown:
 
     Attributes:
         name: The server's name.
-        entry: The entry. Secrets that stand in the file in plain text are shown as ``${NAME}``.
+        entry: The entry. Secrets that the file contains in plain text are shown as ``${NAME}``.
         secrets: The names of the secrets that have a value.
         missing: The names of variables that have no value.
         problem: Why the entry cannot be used; empty if it can.
@@ -182,7 +182,8 @@ class McpConfigFile:
         self._write(content)
 
     def remove(self, name: str, revision: str | None) -> None:
-        """Remove an entry and its secrets. Raises as `put`; `McpConfigError` if there is none."""
+        """Remove an entry and its secrets. Raises the errors of `put`, and `McpConfigError` if
+        there is no such entry."""
         content = self._content(revision)
         if name not in content.servers:
             raise McpConfigError(f"there is no server {name!r}")

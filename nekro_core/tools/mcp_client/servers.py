@@ -57,7 +57,7 @@ class McpTestReport:
 
 
 class McpServers:
-    """The servers that the file lists. Made by `open`."""
+    """The servers that ``mcp.json`` lists. Made by `open`."""
 
     def __init__(
         self,
@@ -88,9 +88,9 @@ class McpServers:
         environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
         """Start the servers in the folder's ``mcp.json``, and follow changes of this file.
-        ``${NAME}`` in it is replaced by the value in ``environment``. Does not wait until the
-        servers have started. At the end of the block, all servers are ended. A server's problem is
-        logged and shown in its state."""
+        ``${NAME}`` in it stands for a secret of the server or a variable of ``environment``. Does
+        not wait until the servers have started. At the end of the block, all servers are ended. A
+        server's problem is logged and shown in its state."""
         async with background_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
@@ -117,8 +117,8 @@ class McpServers:
         *,
         revision: str | None = None,
     ) -> None:
-        """Add or replace a server. It is started at once; does not wait until it is ready. See
-        `McpConfigFile.put` for the arguments and errors."""
+        """Add or replace a server. The server is started at once; this method does not wait until
+        it is ready. See `McpConfigFile.put` for the arguments and errors."""
         async with self._changing:
             await anyio.to_thread.run_sync(self._file.put, name, entry, secrets, revision)
             await self._load()
@@ -310,8 +310,8 @@ class _Running:
 
 
 async def _load_client() -> tuple[Any, Any]:
-    """Import the modules that need the package ``mcp``. It takes a second to import, so this is
-    done in a thread, and only if there is a server. Raises `ImportError`."""
+    """Import the modules that need the package ``mcp``. The package takes a second to import, so
+    this is done in a thread, and only if there is a server. Raises `ImportError`."""
     load = partial(import_module, "nekro_core.tools.mcp_client.connection")
     made = await anyio.to_thread.run_sync(load)
     return made, import_module("nekro_core.tools.mcp_client.conversion")

@@ -14,7 +14,7 @@ class McpSettings(LiveSettings):
     call_s: float = Field(default=120.0, gt=0)
     """Time limit of a call, unless ``mcp.json`` sets another one for the server."""
     ping_s: float = Field(default=30.0, gt=0)
-    """Interval of pings to a server without calls, and time limit for its answer."""
+    """Interval of pings to a server that has no calls, and time limit for the answer to a ping."""
     retry_s: float = Field(default=1.0, gt=0)
     """Wait before the first reconnect after a failure. The wait doubles each time, up to 60 times
     this value."""

@@ -52,7 +52,7 @@ def hub(**changes) -> Site:
     return Site(hub_file=FILE, hub_sha256=hashlib.sha256(FILE).hexdigest(), **changes)
 
 
-async def test_a_file_is_downloaded_with_progress_and_its_memory_known(
+async def test_a_downloaded_file_has_a_known_need_of_memory_and_progress_is_reported(
     files: ModelFiles,
 ) -> None:
     told: list[DownloadProgress] = []
@@ -124,7 +124,7 @@ async def test_an_impossible_address_is_refused(files: ModelFiles, url: str, say
         await files.download(url, lambda _: None)
 
 
-async def test_a_missing_file_on_the_server_is_told(files: ModelFiles) -> None:
+async def test_a_file_that_the_server_does_not_have_is_reported(files: ModelFiles) -> None:
     with serving(Site()) as site, pytest.raises(WeightsError, match="answers 404"):
         await files.download(f"{site.url}{MODEL}", lambda _: None)
 

@@ -91,7 +91,7 @@ def as_ordinary_user(name: str) -> list[Row]:
 
 
 def report(grounds: dict[str, list[Row]], missing: Sequence[str]) -> str:
-    """The table as Markdown."""
+    """Return the table of attacks with their outcomes, as Markdown."""
     names = list(grounds)
     lines = [
         "| attack | " + " | ".join(names) + " | without its defence |",

@@ -1,7 +1,8 @@
-"""An attack, and the ground on which it is carried out.
+"""Describes attacks, and the boxes in which an attack is carried out (its *ground*).
 
-An attack returns what *got through*; an empty list means that the box held. When its defence is
-switched off (`Without`), the same attack must get something through. Otherwise it proves nothing.
+An attack returns a list of what *got through*. If the list is empty, the box *held*: its defences
+stopped the attack. When the attack's defence is switched off (`Without`), the same attack must get
+something through. Otherwise the attack proves nothing.
 """
 
 import textwrap
@@ -35,16 +36,17 @@ class Without:
     a program in the box gets the path; a shell gets a command made of strings; `tarfile` unpacks an
     archive; a result is made of strings."""
     hosts: frozenset[str] = frozenset({"root", "user"})
-    """The hosts on which the attack then succeeds. A box of an ordinary user often cannot do what a
-    box of root can."""
+    """The attack then succeeds if the user of the bot is one of these. A box of an ordinary user
+    often cannot do what a box of root can."""
     possible: Callable[[], bool] = lambda: True
     """Whether this machine's kernel would allow the attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """One row of the table. ``number`` is its number in the list of the sandbox's design, or 0 if
-    the list does not have it. The report shows ``own`` for 0."""
+    """One attack, which is a row of the table of attacks. ``number`` is its number in the list of
+    attacks in the sandbox's design. If that list does not have the attack, the number is 0, and the
+    report shows ``own``."""
 
     number: int
     name: str
@@ -53,7 +55,7 @@ class Attack:
     because: str = ""
     """The reason why the attack is not tried without its defence."""
     spoils: bool = False
-    """Whether other rows cannot use its box afterwards."""
+    """Whether the attack changes its box so much that other rows cannot use the box afterwards."""
     alone: bool = False
     """Whether the attack uses up something that the kernel limits for each user. All boxes of an
     ordinary user share that limit, so no other row with ``alone`` runs at the same time."""
@@ -67,7 +69,7 @@ class Attack:
 
 
 class Ground:
-    """The boxes of one row on one backend, with or without the defence."""
+    """The boxes in which one row is carried out, on one backend, with or without the defence."""
 
     def __init__(self, backend: Backend, box: Box, without: Without | None) -> None:
         self.backend = backend
@@ -81,7 +83,7 @@ class Ground:
         return self.without is not None and self.without.naive
 
     async def another_box(self) -> Box:
-        """One more box. It is destroyed with the ground."""
+        """Make one more box. It is destroyed when the row has been carried out."""
         made = await make_box(self.backend, self.without)
         self.boxes.push_async_callback(made.destroy)
         return made
@@ -137,12 +139,13 @@ def call(number, *arguments):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 """
-"""Functions for the code of every attack. They print ``held`` for each step that failed."""
+"""Functions for the code of every attack. They print ``held`` for each step of the attack that a
+defence stopped."""
 
 
 def guest(code: str, held: int = 1) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """An attack by code with ``held`` steps. The code prints "held" for each step that failed, and
-    another line for each step that worked."""
+    """Make an attack from code that takes ``held`` steps. The code prints "held" for each step that
+    a defence stopped, and another line for each step that succeeded."""
 
     async def act(ground: Ground) -> GotThrough:
         return judge(await ground.play(PRELUDE + textwrap.dedent(code)), held)
@@ -151,7 +154,7 @@ def guest(code: str, held: int = 1) -> Callable[[Ground], Awaitable[GotThrough]]
 
 
 def judge(result: RunResult | None, held: int) -> GotThrough:
-    """What got through in a run of code for `guest`."""
+    """Return what got through in a run of the code that `guest` was given."""
     if result is None or result.stop is not StopReason.FINISHED:
         return [f"its run ended otherwise: {result}"]
     lines = result.output.splitlines()
@@ -189,9 +192,10 @@ def bomb(
 
 
 def ids(attacks: Iterable[Attack]) -> list[str]:
-    """Names for pytest."""
+    """The attacks' names, as pytest shows them."""
     return [str(attack).replace(" ", "-") for attack in attacks]
 
 
 HOST_FOLDER = Path("/var/tmp")
-"""The host's folder for files that any user may read. No box has a folder of this name."""
+"""The folder of the host in which attacks put files that any user may read. No box has this
+folder."""

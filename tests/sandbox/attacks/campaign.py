@@ -1,4 +1,5 @@
-"""Carries out the table on a backend. Rows share a box if they do not spoil it."""
+"""Carries out the attacks of the table on a backend. Attacks share a box, except those that spoil
+it."""
 
 import os
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ _ROW_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one row got through on one backend, with and without its defence. None means not
-    tried."""
+    """What one row got through on one backend, with its defence (``got``) and without
+    (``got_without``). None means that the row was not tried without its defence."""
 
     attack: Attack
     backend: str
@@ -44,7 +45,7 @@ class Outcome:
 
 
 def host_kind() -> str:
-    """Whether the host of the boxes is root or an ordinary user."""
+    """Whether the user of this process, which makes the boxes, is root or an ordinary user."""
     return "root" if os.geteuid() == 0 else "user"
 
 

@@ -144,7 +144,7 @@ def hostile_tar() -> bytes:
 
 
 async def hostile_archive(ground: Ground) -> GotThrough:
-    """The function that restores a box's files gets that archive."""
+    """The function that restores a box's files gets the archive of `hostile_tar`."""
     with anyio.move_on_after(20) as waited:
         with contextlib.suppress(BoxFileError):
             if ground.naive:

@@ -1,8 +1,9 @@
-"""Gives random bytes to the functions that read untrusted input. They may only refuse them with
-their documented errors.
+"""Gives random bytes to the functions that read untrusted input. The functions may refuse the
+bytes, but only with documented errors.
 
 ``python -m tests.sandbox.attacks.fuzz [SECONDS [TARGET]]`` runs for a long time. If atheris is
-installed, coverage guides the input; otherwise hypothesis makes it. The tests run the same briefly.
+installed, coverage guides the input; otherwise hypothesis makes it. The tests (``test_fuzz.py``) do
+the same for a short time.
 """
 
 import contextlib
@@ -27,8 +28,8 @@ _TOOLS = ("shell", "read_file", "write_file", "glob", "browse", "sandbox_create"
 
 
 def frames(data: bytes) -> None:
-    """The host's end of a channel: the cuts between the pieces change no frame, and the channel is
-    lost at most once."""
+    """Check the host's end of a channel: however the bytes are cut into pieces, the frames are the
+    same, and the channel is lost at most once."""
     seen: list[list[wire.Frame]] = []
     for size in (1 << 16, 1, 7):
         found: list[wire.Frame] = []

@@ -263,6 +263,6 @@ ATTACKS = [
         if Path("/lib64/ld-linux-x86-64.so.2").exists()
         else guest("print('held')"),
         without=NO_FILTER,
-        backends=frozenset({"jail"}),  # an engine's filter only makes it fail
+        backends=frozenset({"jail"}),  # an engine's filter only makes the call fail
     ),
 ]

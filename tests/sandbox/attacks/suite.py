@@ -1,5 +1,5 @@
-"""The table as tests. A module with a subclass of `AttackSuite` must define a fixture
-``outcomes``."""
+"""Makes one test from each attack of the table. A module with a subclass of `AttackSuite` must
+define a fixture ``outcomes``."""
 
 from collections.abc import Mapping
 

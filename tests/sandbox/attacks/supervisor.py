@@ -169,7 +169,8 @@ with ThreadPoolExecutor(12) as pool:
 
 
 async def box_killed_during_a_call(ground: Ground) -> GotThrough:
-    """The handler is cancelled, the waiting caller gets an error, and nothing hangs."""
+    """If a box is killed during a call, the call's handler is cancelled, the waiting caller gets an
+    error, and nothing hangs."""
     started, cancelled = anyio.Event(), anyio.Event()
 
     async def handler(call: object) -> None:

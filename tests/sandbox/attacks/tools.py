@@ -36,7 +36,7 @@ LITERAL = (
 
 
 class _Here(Source):
-    """A source whose boxes the ground makes and destroys."""
+    """A source that takes its boxes from the attack's `Ground`, which also destroys them."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground.backend)
@@ -59,7 +59,7 @@ async def _hand(ground: Ground) -> AsyncIterator[ToolCaller]:
 
 
 async def literal(ground: Ground) -> GotThrough:
-    """In every argument that takes a name, each of these words is treated as a plain name."""
+    """In every argument that takes a name, each word of `LITERAL` is treated as a plain name."""
     got: GotThrough = []
     async with _hand(ground) as call:
         for word in LITERAL:
@@ -109,7 +109,7 @@ async def looks_like_a_result(ground: Ground) -> GotThrough:
 
 
 def _put_together(shown: dict[str, Any]) -> dict[str, Any]:
-    """The result as a reader gets it if it is made by joining strings."""
+    """The result that a caller would read if the result's JSON were made by joining strings."""
     try:
         told: dict[str, Any] = json.loads(
             f'{{"stdout":"{shown["stdout"]}","exit_code":{shown["exit_code"]}}}'

@@ -1,4 +1,5 @@
-"""Starts a Docker engine for the tests, if one is installed. It keeps all its files in one folder.
+"""Starts a Docker engine for the tests, if one is installed. The engine keeps all its files in one
+folder.
 
 Its image is made from this machine's Python, as ``nekro sandbox image`` does without a registry.
 ``NEKRO_TEST_DOCKER_HOST`` can name another engine, which must have an image.

@@ -123,7 +123,7 @@ async def until_gone(host: str, known: set[str]) -> None:
             await anyio.sleep(0.05)
 
 
-async def test_nothing_is_left_of_boxes(docker_host: str, tmp_path: Path) -> None:
+async def test_destroyed_boxes_leave_nothing_behind(docker_host: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     settings = SandboxSettings(docker_host=docker_host, runtime_dir=tmp_path)
     known = {each["Id"] for each in containers(docker_host)}
@@ -254,7 +254,7 @@ async def test_after_a_bot_is_killed_nothing_is_left_behind(docker_host: str) ->
             assert await anyio.to_thread.run_sync(bot.stdout.readline) == b"ready\n"
             async with anyio.create_task_group() as tasks:
                 beside = DockerBackend(SandboxSettings(docker_host=docker_host), tasks)
-                await beside.images()  # removes orphans; a living bot's containers are none
+                await beside.images()  # removes orphans, but not containers of a living bot
                 await beside.aclose()
                 tasks.cancel_scope.cancel()
             left = [each for each in containers(docker_host) if each["Id"] not in known]

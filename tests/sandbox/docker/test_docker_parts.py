@@ -31,7 +31,7 @@ from nekro_core.sandbox.settings import BackendName, SandboxSettings
 
 
 class ChannelLike:
-    """It behaves like an SSH channel: it raises `TimeoutError` when it would block, its descriptor
+    """Behaves like an SSH channel: it raises `TimeoutError` when it would block, its descriptor
     signals only reading, and it takes a few bytes at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -85,7 +85,7 @@ async def test_a_channel_that_blocks_like_ssh_is_relayed_completely() -> None:
     blocks=st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=10),
     cuts=st.lists(st.integers(1, 30), max_size=40),
 )
-def test_the_cuts_of_a_stream_do_not_change_its_blocks(
+def test_blocks_are_the_same_however_their_stream_is_cut(
     blocks: list[tuple[int, bytes]], cuts: list[int]
 ) -> None:
     sent = b"".join(struct.pack("!B3xI", kind, len(data)) + data for kind, data in blocks)

@@ -47,7 +47,7 @@ def may(egress: Egress, owner: str, authority: str, box: str = "default") -> boo
     return egress._allow(owner, box).find(Destination.parse(authority)) is not None
 
 
-async def test_rules_of_a_chat_are_in_force_when_they_are_written(tmp_path: Path) -> None:
+async def test_rules_of_a_chat_are_in_force_as_soon_as_they_are_written(tmp_path: Path) -> None:
     async with (
         administered(tmp_path, "a.example") as (admin, egress),
         box_of(egress, CHAT) as box,
@@ -95,7 +95,7 @@ async def test_the_operators_comments_stay(tmp_path: Path) -> None:
         (EgressTable(owner=""), "name a chat"),
     ],
 )
-async def test_an_impossible_rule_is_refused_and_changes_nothing(
+async def test_an_invalid_rule_is_refused_and_changes_nothing(
     tmp_path: Path, table: EgressTable, says: str
 ) -> None:
     async with administered(tmp_path, "a.example") as (admin, egress):
@@ -107,7 +107,7 @@ async def test_an_impossible_rule_is_refused_and_changes_nothing(
     assert not (tmp_path / "egress.toml").exists()
 
 
-async def test_the_second_of_two_operators_is_told(tmp_path: Path) -> None:
+async def test_a_change_based_on_an_old_revision_is_refused(tmp_path: Path) -> None:
     async with administered(tmp_path) as (admin, _):
         revision = (await admin.shown()).revision
         await admin.put(EgressTable(owner="a"), revision=revision)
@@ -117,7 +117,9 @@ async def test_the_second_of_two_operators_is_told(tmp_path: Path) -> None:
             await admin.remove("a", revision=revision)
 
 
-async def test_a_file_that_is_broken_by_hand_is_named_and_not_overwritten(tmp_path: Path) -> None:
+async def test_a_file_that_was_broken_by_hand_is_reported_and_not_overwritten(
+    tmp_path: Path,
+) -> None:
     async with administered(tmp_path) as (admin, _):
         await admin.put(EgressTable(owner=CHAT, allow=("b.example",)))
         (tmp_path / "egress.toml").write_text("[a", "utf-8")
@@ -127,7 +129,9 @@ async def test_a_file_that_is_broken_by_hand_is_named_and_not_overwritten(tmp_pa
     assert (tmp_path / "egress.toml").read_text("utf-8") == "[a"
 
 
-async def test_other_settings_apply_to_boxes_without_rules_of_their_own(tmp_path: Path) -> None:
+async def test_changed_settings_apply_only_to_boxes_without_rules_in_the_file(
+    tmp_path: Path,
+) -> None:
     async with administered(tmp_path, "a.example") as (admin, egress):
         await admin.put(EgressTable(owner=CHAT, allow=("a.example",)))
         await admin.set_default(("b.example",), ())

@@ -152,7 +152,7 @@ async def test_a_refused_box_and_the_operator_get_the_reason(
     assert len(caplog.records) < 110, "a loop does not fill the log"
 
 
-async def test_changed_rules_take_effect_by_themselves(out: World) -> None:
+async def test_followed_rules_take_effect_after_a_change(out: World) -> None:
     changes = iter([False, True])
     out.egress.follow(lambda: next(changes, False), every_s=0.01)
     out.allowed.clear()

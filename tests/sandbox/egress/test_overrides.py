@@ -45,7 +45,7 @@ def test_only_the_most_specific_rules_apply() -> None:
         ("[a.boxes.b]\nprivate = ['*']", "no rule"),
     ],
 )
-def test_an_invalid_file_of_overrides_names_the_place(text: str, said: str) -> None:
+def test_the_error_about_an_invalid_file_of_overrides_names_the_place(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         EgressOverrides.parse(text, DEFAULT)
 

@@ -125,7 +125,7 @@ def test_an_invalid_rule_is_refused_with_the_reason(text: str, reason: str) -> N
         EgressRule.parse(text)
 
 
-def test_a_rule_without_ports_is_for_the_web() -> None:
+def test_a_rule_without_a_port_allows_the_ports_80_and_443() -> None:
     assert EgressRule("example.org").ports == {80, 443}
 
 

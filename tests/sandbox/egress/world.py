@@ -23,7 +23,7 @@ PUBLIC = "93.184.215.14"
 
 
 class LoopbackListener:
-    """The return value of `Box.listen`, as a port on loopback."""
+    """A `Listener` such as `Box.listen` returns, at a port on loopback."""
 
     def __init__(self) -> None:
         self.port = 0

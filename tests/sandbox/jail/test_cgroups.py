@@ -68,7 +68,7 @@ async def _never(call: object) -> None:
 
 
 @pytest.mark.jail
-async def test_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) -> None:
+async def test_the_result_of_a_run_that_the_kernel_killed_for_memory_says_so(jail: Backend) -> None:
     groups_of(jail)
     box = await jail.create(SMALL)
     box.spec = replace(SMALL, memory_bytes=1 << 40)  # type: ignore[attr-defined]  # so that the watchdog does not end the run
@@ -125,7 +125,8 @@ async def test_memory_that_forks_share_counts_once(jail: Backend, group: bool) -
     await box.destroy()
 
 
-# Where cgroups can be made, with trees like those of kernels and systemd.
+# In which folders cgroups can be made. The tests make trees of folders like those of kernels and
+# systemd.
 
 
 class Machine:
@@ -225,7 +226,7 @@ def nothing(machine: Machine) -> None:
         (nothing, True, {}),
     ],
 )  # fmt: skip
-def test_where_a_cgroup_can_be_made(
+def test_the_folders_in_which_cgroups_can_be_made_are_found(
     tmp_path: Path,
     lay_out: Callable[[Machine], None],
     root: bool,

@@ -73,7 +73,9 @@ async def test_the_executor_ends_after_a_command_unless_a_process_is_left(
     await until_at_rest(jail, box)
 
 
-async def test_a_box_of_the_pool_keeps_its_ready_interpreter_and_is_counted(jail: Backend) -> None:
+async def test_a_box_of_the_pool_keeps_its_ready_interpreter_and_its_memory_is_counted(
+    jail: Backend,
+) -> None:
     async with BoxPool(jail, SMALL, 1) as pool:
         with anyio.fail_after(30):
             while not pool.ready:

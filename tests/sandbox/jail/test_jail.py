@@ -117,7 +117,8 @@ threading.Thread(target=libc.posix_spawn, args=spawn, daemon=True).start()
 time.sleep(0.1)
 x = 1
 """
-"""A thread waits until its child has opened the FIFO. The thread cannot be stopped earlier."""
+"""In this code a thread waits until its child has opened the FIFO. The thread cannot be stopped
+earlier."""
 
 
 async def test_a_run_that_stops_slowly_keeps_its_globals(box: Box) -> None:
@@ -165,7 +166,7 @@ anyio.run(main)
 
 
 def test_a_supervisor_that_cannot_pass_a_descriptor_reports_it_and_lives() -> None:
-    """Here the bot's limit of open descriptors is as low as that of code in a box."""
+    """Here the bot's limit of open descriptors is as low as the limit of code in a box."""
     script = [sys.executable, "-c", NO_MORE_DESCRIPTORS]
     done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""

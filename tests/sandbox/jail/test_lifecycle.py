@@ -33,14 +33,15 @@ JAIL = SandboxSettings(backend=BackendName.JAIL)
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that any user may enter. Only root may enter those of pytest."""
+    """A folder that any user may enter. The folders that pytest makes can be entered only by
+    root."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         path.chmod(0o755)
         yield path
 
 
-async def test_nothing_is_left_of_fifty_boxes(open_folder: Path) -> None:
+async def test_fifty_destroyed_boxes_leave_nothing_behind(open_folder: Path) -> None:
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
         gc.collect()  # closes descriptors that other tests' objects still have
@@ -186,7 +187,7 @@ def test_boxes_start_in_the_main_thread_only() -> None:
     assert "main thread" in str(caught[0])
 
 
-async def test_a_runtime_folder_that_boxes_cannot_enter_is_named(tmp_path: Path) -> None:
+async def test_the_error_names_a_runtime_folder_that_boxes_cannot_enter(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("an ordinary user's boxes are its own")
     tmp_path.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Boxes of each image have its contents, and nothing else from the machine."""
+"""A box has the contents of its image, and nothing else from the machine."""
 
 import tempfile
 from pathlib import Path

@@ -11,7 +11,7 @@ from tests.sandbox.run_code import Tools
 
 
 @pytest.mark.parametrize("starved", [True, False])
-async def test_a_run_names_memory_if_the_kernel_killed_the_whole_box(starved: bool) -> None:
+async def test_a_lost_run_is_out_of_memory_if_the_kernel_killed_a_process(starved: bool) -> None:
     nothing: Any = None
     run = BoxRun(
         channel=nothing,

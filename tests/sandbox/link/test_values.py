@@ -59,7 +59,7 @@ def test_the_host_decodes_what_a_guest_encodes(guest_values, args, kwargs) -> No
 
 
 @given(text=st.binary(max_size=200), body=st.binary(max_size=20))
-def test_any_bytes_are_a_call_or_an_invalid_call(text: bytes, body: bytes) -> None:
+def test_any_bytes_are_decoded_as_a_call_or_refused(text: bytes, body: bytes) -> None:
     with contextlib.suppress(InvalidCall):
         decode_call(text, body)
 
@@ -72,7 +72,7 @@ any_json = st.recursive(
 
 
 @given(value=any_json)
-def test_any_json_is_a_call_or_an_invalid_call(value: object) -> None:
+def test_any_json_is_decoded_as_a_call_or_refused(value: object) -> None:
     try:
         call = decode_call(json.dumps(value).encode(), b"")
     except InvalidCall:
@@ -104,7 +104,7 @@ a_frame = st.tuples(st.integers(0, 99), st.integers(0, 2**32 - 1), short, short)
 
 
 @given(frames=st.lists(a_frame, max_size=5), cut=st.integers(1, 30))
-def test_the_cuts_of_a_stream_do_not_change_its_frames(frames, cut: int) -> None:
+def test_frames_are_the_same_however_their_stream_is_cut(frames, cut: int) -> None:
     sent = b"".join(wire.frame(*frame) for frame in frames)
     buffer, received = bytearray(), []
     for start in range(0, len(sent), cut):
@@ -122,7 +122,7 @@ def test_a_frame_that_claims_too_large_a_size_is_refused_at_once() -> None:
         wire.split(bytearray(wire.HEAD.pack(1, 1, wire.TEXT_LIMIT + 1, 0)), 100)
 
 
-def test_a_value_that_cannot_be_pickled_is_named() -> None:
+def test_the_error_names_the_type_of_a_value_that_cannot_be_pickled() -> None:
     with pytest.raises(HandoverError, match="generator cannot be handed over"):
         dump(n for n in ())
 
@@ -132,7 +132,7 @@ def test_an_object_of_a_class_that_guests_cannot_import_becomes_a_view() -> None
 
 
 @pytest.mark.parametrize("machine", jail_filter.MACHINES)
-def test_every_jump_of_the_filter_lands_inside_it(machine: str) -> None:
+def test_every_jump_of_the_filter_ends_inside_the_filter(machine: str) -> None:
     program = jail_filter.build_filter(machine)
     count = len(program) // 8
     assert len(program) % 8 == 0

@@ -105,7 +105,8 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 class MemorySource:
-    """Makes such boxes. As long as ``failing`` has errors, `take` raises the next of them."""
+    """Makes `MemoryBox` objects. As long as ``failing`` has errors, `take` raises the next of
+    them."""
 
     images = ("node:22", "python")
     unavailable = ""

@@ -276,7 +276,7 @@ async def test_a_write_while_the_box_falls_asleep_is_not_lost(world: World) -> N
     assert await world.read() == "tea"
 
 
-async def test_the_death_of_a_box_that_nobody_noticed_is_reported_once(world: World) -> None:
+async def test_an_unnoticed_death_of_a_box_is_reported_to_the_next_use(world: World) -> None:
     await world.write("milk")
     await world.lin.save()
     await world.write("lost")
@@ -305,7 +305,7 @@ async def test_a_death_during_a_call_is_reported_to_that_call_only(world: World)
     assert await world.read() == "milk"
 
 
-async def test_a_death_is_noticed_and_reported_to_the_next_use(world: World) -> None:
+async def test_a_death_that_the_keeper_notices_is_reported_to_the_next_use(world: World) -> None:
     await world.write("milk")
     await world.keeper.look()
     world.source.made[0].alive = False

@@ -108,7 +108,7 @@ async def test_an_absolute_target_or_a_second_host_changes_no_destination(here: 
             assert status(await here.get(name, "/", method=method)) == 400
 
 
-async def test_which_parts_of_a_request_reach_a_box(here: World) -> None:
+async def test_only_allowed_headers_of_a_request_reach_a_box(here: World) -> None:
     recorder = Recorder()
     async with here.box.serving(8000, recorder):
         await here.get(
@@ -138,7 +138,7 @@ async def test_which_parts_of_a_request_reach_a_box(here: World) -> None:
     }
 
 
-def test_which_parts_of_an_answer_reach_the_browser() -> None:
+def test_only_allowed_headers_of_an_answer_reach_the_browser() -> None:
     def passed(*pairs: tuple[str, str]) -> list[tuple[str, str]]:
         given_pairs = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
         found = [(n.decode(), v.decode("latin-1")) for n, v in response_headers(given_pairs, 8000)]

@@ -82,7 +82,7 @@ class QuietServer(uvicorn.Server):
 
 @dataclass
 class World:
-    """The web server's port, and the parts behind it."""
+    """A running web server: its port, the bot's application, the previews and a box."""
 
     port: int
     bot: Bot
@@ -158,8 +158,8 @@ def says(head: str, body: bytes = b"") -> Speak:
 
 @dataclass
 class Recorder:
-    """A server that records each request's head and body, as its framing gives it, and answers
-    ``ok``."""
+    """A server that records each request's head and body, and answers ``ok``. The headers
+    ``Transfer-Encoding`` and ``Content-Length`` say where the body ends."""
 
     heads: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)

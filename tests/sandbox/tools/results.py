@@ -1,8 +1,8 @@
 """The results of the tools on every backend. A backend's tests subclass `ToolResults`.
 
-The first part compares results with their exact text. The second part has regression tests for the
-faults of the sketch from which the tools were designed; the number in a test's name is the number
-of the fault. The third part tests bad input.
+The first part compares results with their exact text. The tools were designed from a sketch that
+had faults. The second part has a regression test for each fault; the number in the test's name is
+the number of the fault. The third part tests bad input.
 """
 
 import base64
@@ -20,7 +20,7 @@ from tests.sandbox.tools.caller import ToolCaller
 
 
 def mkfifo(path: str) -> str:
-    """A command that every image has."""
+    """Return a command that makes a FIFO. Every image can run the command."""
     return f"python3 -c 'import os; os.mkfifo(\"{path}\")'"
 
 
@@ -171,7 +171,9 @@ class ToolResults:
         assert found["stdout"] == ""
 
     @pytest.mark.parametrize("code", [1, 2, 42, 124, 127, 137, 139, 255])
-    async def test_2_the_exit_code_is_the_true_one(self, call: ToolCaller, code: int) -> None:
+    async def test_2_the_exit_code_of_the_command_is_returned(
+        self, call: ToolCaller, code: int
+    ) -> None:
         done = await call.value("shell", command=f"exit {code}")
         assert done == {"stdout": "", "stderr": "", "exit_code": code}
 
@@ -228,7 +230,7 @@ class ToolResults:
         lines = (await call.value("read_file", path=path))["content"].splitlines()
         assert sorted(lines) == sorted(letter * 500 for letter in "abcd" for _ in range(5))
 
-    async def test_5_a_file_that_cannot_be_read_is_not_empty(
+    async def test_5_appending_to_a_folder_gives_an_error(
         self, call: ToolCaller, folder: str
     ) -> None:
         assert await call.code("write_file", path=folder, content="x", append=True) in (
@@ -292,7 +294,7 @@ class ToolResults:
         assert await lin("read_file", path="note") == '{"content":"milk","size":4,"woke":true}'
         assert await lin("read_file", path="note") == '{"content":"milk","size":4}'
 
-    async def test_8_a_box_that_died_reports_it_once(
+    async def test_8_the_death_of_a_box_is_reported_once(
         self, fresh: Callable[[str], ToolCaller]
     ) -> None:
         lin = fresh("lin")

@@ -1,5 +1,5 @@
-"""The schemas of the tools are those of the design document (``agent_tool_api.txt``), in three
-formats."""
+"""The schemas of the tools equal the schemas in the design document (``agent_tool_api.txt``), in
+three formats."""
 
 import json
 import re

@@ -98,7 +98,7 @@ def test_tools_near_in_meaning_are_found_without_a_common_word() -> None:
     assert index.sentences[0] == "some: apple: Red."
 
 
-def test_the_tuning_searches_are_still_found(index: ToolIndex) -> None:
+def test_the_searches_used_for_tuning_still_find_their_tools(index: ToolIndex) -> None:
     cases = tuning_searches()
     missed = [query for query, tool in cases if tool not in first_three(index, query)]
     assert len(missed) <= len(cases) * 0.08, missed
@@ -111,7 +111,7 @@ def test_a_search_for_the_name_finds_the_tool_first(index: ToolIndex, query: str
     assert first_three(index, query)[0] == "get_weather_forecast"
 
 
-def test_nothing_is_found_where_nothing_fits(index: ToolIndex) -> None:
+def test_a_query_that_fits_no_tool_finds_nothing(index: ToolIndex) -> None:
     for query in ("", "   ", "the of and", "!!!", "\ud800", "zzqqx"):
         assert index.search(query) == []
     assert ToolIndex(()).search("weather") == []
@@ -234,7 +234,8 @@ def test_the_lines_cost_less_than_twelve_tokens_for_each_tool(tools: ToolSet) ->
     for prefix in ("", "weather_plugin.", "mcp__server__"):
         lines = deferred_lines((prefix + each.name, each) for each in tools.named)
         assert len(lines) <= len(tools.named)
-        # A prefix may add its own tokens: only English briefs are cut further to make room for it.
+        # A prefix makes each line longer by its own tokens. Only English briefs are cut shorter in
+        # return.
         most = 11.5 + tokens.count(prefix)
         assert tokens.count("\n".join(lines)) < most * len(tools.named), prefix
 
@@ -259,7 +260,7 @@ def test_the_lines_of_a_chinese_set_cost_less_than_eighteen_tokens_for_each_tool
 
 
 @pytest.mark.parametrize("prefix", ["", "weather_plugin.", "mcp__server__"])
-def test_twelve_characters_of_a_chinese_or_japanese_brief_are_shown_at_least(prefix: str) -> None:
+def test_at_least_twelve_characters_of_a_chinese_or_japanese_brief_are_shown(prefix: str) -> None:
     """An earlier version counted tokens here and cut some briefs to six characters."""
     seen = 0
     for each in known_tools("_seventh").named:

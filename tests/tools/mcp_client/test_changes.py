@@ -53,7 +53,7 @@ async def test_a_secret_is_kept_apart_and_never_shown(tmp_path: Path) -> None:
         await bot.ready("peer")
         shown = await bot.call("peer.environment")
         assert isinstance(shown, ToolReturn)
-        assert json.loads(shown.value)["API_TOKEN"] == "[secret]"  # it has it and cannot show it
+        assert json.loads(shown.value)["API_TOKEN"] == "[secret]"  # set, and hidden
         configured = await bot.servers.configured()
         secrets = bot.folder / "secrets" / "mcp.json"
         assert TOKEN not in (bot.folder / "mcp.json").read_text("utf-8")
@@ -104,7 +104,7 @@ async def test_a_secret_in_an_address_or_a_header_is_not_shown(tmp_path: Path) -
         ({"env": {"A": "${B}"}}, {"B!": SecretStr("x")}, "letters and digits"),
     ],
 )
-async def test_an_impossible_entry_is_refused_and_changes_nothing(
+async def test_an_invalid_entry_is_refused_and_changes_nothing(
     tmp_path: Path, wrong, secrets, says
 ) -> None:
     async with world(tmp_path, old=peer()) as bot:
@@ -116,7 +116,7 @@ async def test_an_impossible_entry_is_refused_and_changes_nothing(
         assert not (tmp_path / "secrets").exists()
 
 
-async def test_the_second_of_two_operators_is_told(tmp_path: Path) -> None:
+async def test_a_change_based_on_an_old_revision_is_refused(tmp_path: Path) -> None:
     async with world(tmp_path, old=peer()) as bot:
         revision = (await bot.servers.configured()).revision
         await bot.servers.put("mine", entry(), {}, revision=revision)
@@ -127,7 +127,7 @@ async def test_the_second_of_two_operators_is_told(tmp_path: Path) -> None:
     assert list(file_of(bot)["mcpServers"]) == ["old", "mine"]
 
 
-async def test_a_broken_file_is_named_and_not_overwritten(tmp_path: Path) -> None:
+async def test_a_broken_file_is_reported_and_not_overwritten(tmp_path: Path) -> None:
     async with world(tmp_path, old=peer()) as bot:
         await bot.ready("old")
         (tmp_path / "mcp.json").write_text('{"mcpServers": {', "utf-8")
@@ -137,7 +137,7 @@ async def test_a_broken_file_is_named_and_not_overwritten(tmp_path: Path) -> Non
         assert bot.state("old") is not None  # the last good file stays in force
 
 
-async def test_a_test_lists_the_tools_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_connection_test_lists_the_tools_and_adds_no_server(tmp_path: Path) -> None:
     async with world(tmp_path) as bot:
         report = await bot.servers.test("peer", entry(), {})
         assert report.works, report.reason
@@ -153,14 +153,14 @@ async def test_a_test_lists_the_tools_and_leaves_nothing(tmp_path: Path) -> None
         ({"command": "", "args": (), "url": "http://127.0.0.1:9/mcp"}, "."),
     ],
 )
-async def test_a_test_says_why_a_server_does_not_work(tmp_path: Path, bad, says) -> None:
+async def test_a_connection_test_says_why_a_server_does_not_work(tmp_path: Path, bad, says) -> None:
     async with world(tmp_path) as bot:
         report = await bot.servers.test("peer", entry(**bad), {})
     assert not report.works
     assert says in f"{report.reason}."
 
 
-async def test_a_test_of_a_silent_server_ends_in_time(tmp_path: Path) -> None:
+async def test_a_connection_test_of_a_silent_server_ends_in_time(tmp_path: Path) -> None:
     async with world(tmp_path) as bot:
         with anyio.fail_after(10):
             report = await bot.servers.test("peer", entry("silent"), {}, limit_s=1)

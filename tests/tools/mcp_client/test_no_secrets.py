@@ -1,4 +1,4 @@
-"""A server that knows a secret cannot show it to the model, in no description, name or result."""
+"""A server that knows a secret cannot show it to the model in a description, a name or a result."""
 
 import base64
 
@@ -63,7 +63,7 @@ def test_a_secret_at_the_place_where_a_long_text_is_cut_leaves_no_part() -> None
         assert SECRET[:8] not in shown(tool)
 
 
-def test_a_default_with_a_secret_is_left_to_the_server() -> None:
+def test_a_default_value_with_a_secret_is_not_shown() -> None:
     tool = converted({"word": {}, "other": {"type": "string", "default": SECRET}})
     (other,) = [each for each in tool.parameters if each.name == "other"]
     assert other.default is None

@@ -93,7 +93,7 @@ async def test_a_server_that_dies_is_started_again_and_the_call_is_not_repeated(
     assert len(starts.read_text().splitlines()) == 2
 
 
-async def test_a_call_says_that_its_server_is_not_connected(tmp_path: Path) -> None:
+async def test_the_error_of_a_call_says_that_the_server_is_not_connected(tmp_path: Path) -> None:
     slow = QUICK.model_copy(update={"retry_s": 60.0})
     async with world(tmp_path, slow, peer=peer()) as bot:
         await bot.ready("peer")
