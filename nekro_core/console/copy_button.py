@@ -15,7 +15,7 @@ def copy_button(view: View, text: str, name: str, *, labelled: bool = False) -> 
     Args:
         view: The opened page.
         text: The text that is copied.
-        name: What the text is, for screen readers.
+        name: What the text is, for screen readers, if the button has no word.
         labelled: Whether the button has a word beside its picture.
 
     Returns:
@@ -29,7 +29,8 @@ def copy_button(view: View, text: str, name: str, *, labelled: bool = False) -> 
     label = view.say("copy.label") if labelled else ""
     button = ui.button(label, icon="content_copy")
     button.props("outline no-caps" if labelled else "flat dense round")
-    button.props["aria-label"] = view.say("copy.copy", what=name)
+    if not labelled:
+        button.props["aria-label"] = view.say("copy.copy", what=name)
     # A JSON text is a JavaScript expression.
     button.on("click", told, js_handler=f"async () => emit(await copyText({json.dumps(text)}))")
     return button

@@ -317,10 +317,16 @@ class Sessions:
         assert erasing is not None, "a bot without erasure has no command for it"
         person = erasing.person(chat_key, user_id)
         ctx = plugins.context_for(chat_key)
+
+        async def stop(key: ChatKey) -> None:
+            # First drop the person's questions, or the end of the turn would begin the next one.
+            # Then wait: what the turn writes after its rows are deleted would bring the chat back.
+            self.forget_person(key, user_id)
+            await self._stop_and_wait(key)
+
         return await erasing.erase(
             person,
-            # A turn that writes its end after its rows are deleted would bring the chat back.
-            stop=self._stop_and_wait,
+            stop=stop,
             drop=self.forget_person,
             plugins=partial(plugins.on_user_erase, ctx, person.adapter, user_id),
         )
