@@ -3,6 +3,7 @@ after the page was loaded anew or left."""
 
 from collections.abc import Hashable
 
+import anyio
 from nicegui import ui
 
 from nekro_core.console.view import View
@@ -38,7 +39,13 @@ class JobsMenu:
                 panel.props["aria-label"] = view.say("jobs.title")
                 self._list = ui.element("div").classes("nc-jobs nc-list").props('role="status"')
         self._button.classes("nc-jobs-button").set_visibility(False)
-        ui.timer(_LOOK_S, self.look)
+        # Not a timer: it would send the page to the browser before its content is drawn.
+        view.while_open(self._keep)
+
+    async def _keep(self) -> None:
+        while True:
+            await self.look()
+            await anyio.sleep(_LOOK_S)
 
     async def look(self) -> None:
         """Show how far the actions are. What does not change is not sent to the browser."""
