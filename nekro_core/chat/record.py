@@ -91,7 +91,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, for people who want to see the code of an answer.
+    """One run, shown to people who want to see the code that made an answer.
 
     Attributes:
         run_id: The run's id.

@@ -114,7 +114,7 @@ def tool_set(
     Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
     plugins; an installed plugin wins over these. Every other tool wins over a tool whose visibility
     is `Visibility.UNLISTED`. ``order`` has plugin keys as the operator ranked them: of two
-    installed plugins, the earlier one wins. If ``order`` has neither plugin, neither gets the name.
+    installed plugins, the earlier one wins. If ``order`` names neither, neither gets it.
     Within one plugin, ``name`` wins over a Python name, and a later definition over an earlier one.
     Python's own names (``print``, ``for``) are never given to tools.
     """

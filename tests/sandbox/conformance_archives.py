@@ -21,7 +21,7 @@ from tests.sandbox.run_code import play
 class ArchiveConformance:
     """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
-    async def test_files_are_passed_between_the_host_and_the_box(self, box: Box) -> None:
+    async def test_files_pass_both_ways(self, box: Box) -> None:
         data = bytes(range(256)) * 4096
         await box.write_file("/home/user/a/b/data.bin", data)
         await box.write_file("/app/shared/c.txt", b"c")
@@ -123,9 +123,7 @@ class ArchiveConformance:
         assert caught.value.code == "too_large"
         assert (await play(box, "import os\nprint(os.listdir('.'))")).output == "[]\n"
 
-    async def test_files_of_an_exported_archive_are_restored_in_another_box(
-        self, backend: Backend, box: Box
-    ) -> None:
+    async def test_files_survive_in_an_archive(self, backend: Backend, box: Box) -> None:
         code = """
             import os
             os.makedirs("a/b")

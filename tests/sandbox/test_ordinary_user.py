@@ -1,4 +1,4 @@
-"""Tests of boxes run again with an ordinary user as the bot's user."""
+"""Runs the tests of boxes again as an ordinary user."""
 
 import contextlib
 import os

@@ -123,7 +123,7 @@ async def until_gone(host: str, known: set[str]) -> None:
             await anyio.sleep(0.05)
 
 
-async def test_destroyed_boxes_leave_nothing_behind(docker_host: str, tmp_path: Path) -> None:
+async def test_nothing_is_left_of_boxes(docker_host: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     settings = SandboxSettings(docker_host=docker_host, runtime_dir=tmp_path)
     known = {each["Id"] for each in containers(docker_host)}

@@ -23,7 +23,7 @@ PUBLIC = "93.184.215.14"
 
 
 class LoopbackListener:
-    """A `Listener` such as `Box.listen` returns, at a port on loopback."""
+    """A `Listener` like the result of `Box.listen`, at a port on loopback."""
 
     def __init__(self) -> None:
         self.port = 0
