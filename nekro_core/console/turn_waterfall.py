@@ -83,7 +83,8 @@ def _title(view: View, span: TraceSpan) -> str:
     """Return what a span is. A message and a piece of code are known by their text."""
     by_text = span.kind in ("send", "statement")
     known = (span.detail if by_text else span.label) or span.label
-    return f"{view.say(f'turns.span_{span.kind}')} {known[:_LABEL]}".strip()
+    kind = view.say(f"turns.span_{span.kind}")
+    return f"{kind} · {known[:_LABEL]}" if known else kind
 
 
 def _exact(seconds: float) -> str:

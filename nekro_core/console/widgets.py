@@ -1,5 +1,6 @@
 """Draws the parts that several pages use: lists read page by page, times, questions."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.jobs import JobState, RunningJob
 
 Item = TypeVar("Item")
+_CODE = re.compile(r"`{1,2}([^`\n]+)`{1,2}")
 
 
 def local_time(seconds: float, *, date: bool = True) -> str:
@@ -38,6 +40,15 @@ def heading(text: str) -> ui.label:
 def badge(text: str, kind: str = "") -> ui.label:
     """Draw a short state. ``kind`` is empty, ``good``, ``warn`` or ``bad``."""
     return ui.label(text).classes(f"nc-badge nc-badge-{kind or 'plain'}")
+
+
+def draw_with_code(text: str) -> ui.element:
+    """Draw a text in which backticks mark code, such as the description of a setting."""
+    with ui.element("div").classes("nc-text") as drawn:
+        for number, part in enumerate(_CODE.split(text)):
+            if part:
+                ui.label(part).classes("nc-inline-code" if number % 2 else "nc-inline")
+    return drawn
 
 
 async def confirm(view: View, question: str, *, details: str = "", button: str = "") -> bool:

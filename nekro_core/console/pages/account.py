@@ -5,6 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
+from nekro_core.console.browser_name import browser_name
 from nekro_core.console.shown_once import copy_button, qr_of_svg, show_once
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, confirm, heading, local_time
@@ -180,7 +181,8 @@ def _draw_session(view: View, session: SessionView, refresh: Callable[[], Any]) 
     with ui.element("article").classes("nc-card nc-row"):
         if session.session_id == view.session_id:
             badge(view.say("account.this_browser"), "good")
-        ui.label(session.user_agent or view.say("account.unknown_browser")).classes("nc-grow")
+        name = browser_name(session.user_agent) or view.say("account.unknown_browser")
+        ui.label(name).classes("nc-grow").props["title"] = session.user_agent
         used = view.say("people.last_seen", time=local_time(session.last_used))
         ui.label(f"{session.address} · {used}").classes("nc-soft nc-small")
         ui.button(

@@ -103,9 +103,7 @@ async def take(
                     await page.get_by_text(text, exact=True).first.click()
                 if picture.shows:
                     heading = page.get_by_text(picture.shows, exact=True).first
-                    await heading.evaluate(
-                        "e => { e.scrollIntoView(); window.scrollBy(0, -80); }"
-                    )
+                    await heading.evaluate("e => { e.scrollIntoView(); window.scrollBy(0, -80); }")
                 await page.mouse.move(size[0] - 5, size[1] - 5)
                 await anyio.sleep(1.2)  # charts are drawn, the last animation ends
                 state = save(into / f"{picture.name}.png", await page.screenshot())
@@ -143,15 +141,19 @@ async def main() -> None:
     parser.add_argument("--language", default="en-US")
     parser.add_argument("--serve", action="store_true")
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="mei-"))
-    async with bot_with_a_life(folder) as (bot, operator):
+    folder = Path(tempfile.mkdtemp())
+    # The pictures show the folder's name, so it is a link with a name that is always the same.
+    shown = Path(tempfile.gettempdir()) / "mei"
+    shown.unlink(missing_ok=True)
+    shown.symlink_to(folder)
+    async with bot_with_a_life(shown) as (bot, operator):
         if given.serve:
             print(await operator.link(), bot.token, flush=True)
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
                 async for _ in received:
                     return
         turns = await operator.ask("turns.list", limit=10)
-        turn_id = max(turns, key=lambda each: each["steps"])["turn_id"]
+        turn_id = next(each["turn_id"] for each in turns if "furthest" in each["asked"])
         each = tuple(p for p in pictures(turn_id) if not given.only or p.name in given.only)
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)

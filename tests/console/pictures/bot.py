@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,6 +43,7 @@ PASSWORD = "green tea at half past four"
 OPERATOR = "/api/v1/operator"
 _CHAT = re.compile(r"^\[chat\] onebot_v11-\w+_(\d+), a ", re.MULTILINE)
 _WITHIN_S = 60.0
+_BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 
 class NamedAccount(Account):
@@ -52,7 +54,6 @@ class NamedAccount(Account):
         known = {each.number: each.name for each in CHATS}
         group = int(params["group_id"])
         return {"group_id": group, "group_name": known.get(group, ""), "member_count": 9}
-
 
     def do_get_login_info(self, _: dict[str, Any]) -> dict[str, Any]:
         """Answer with the bot's own name."""
@@ -66,7 +67,8 @@ class StoryModel:
         self.waiting: dict[str, list[str]] = {}
 
     def __call__(self, asked: Asked) -> Reply:
-        found = _CHAT.search(asked.last_user_text) or _CHAT.search(str(asked.messages))
+        texts = [str(each["content"]) for each in asked.messages if each["role"] == "user"]
+        found = _CHAT.search(texts[0]) if texts else None
         waiting = self.waiting.get(found[1], []) if found else []
         reply = waiting.pop(0) if waiting else "OK"
         return Answer(chunks=[0.35, *pieces(reply)], delay_s=0.015)
@@ -78,7 +80,7 @@ class Operator:
     def __init__(self, bot: BotProcess) -> None:
         self._web = httpx.AsyncClient(
             base_url=bot.address,
-            headers={"Authorization": f"Bearer {bot.token}"},
+            headers={"Authorization": f"Bearer {bot.token}", "User-Agent": _BROWSER},
             timeout=_WITHIN_S,
             trust_env=False,
         )
@@ -122,9 +124,6 @@ class Operator:
         await self._web.aclose()
 
 
-_BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-
-
 def _path_of(invited: Mapping[str, Any]) -> str:
     texts = [str(each) for each in _values(invited)]
     return next(each for each in texts if "token=" in each)
@@ -151,11 +150,12 @@ async def bot_with_a_life(folder: Path) -> AsyncIterator[tuple[BotProcess, Opera
         operator = Operator(bot)
         try:
             await _begin(operator, server.base_url)
-            peer = OneBotPeer(MEI, TOKEN, bot.onebot_url, has_history=False)
-            peer.account = NamedAccount(MEI, has_history=False, ids=itertools.count(9001).__next__)
+            peer = OneBotPeer(MEI, TOKEN, bot.onebot_url)
+            peer.account = NamedAccount(MEI, ids=itertools.count(9001).__next__)
             async with peer:
                 await peer.wait_connected()
-                await _live(peer, model, operator)
+                await _announce(operator)
+                await _live(peer, model)
                 await _operate(operator, peer)
                 yield bot, operator
         finally:
@@ -185,6 +185,7 @@ async def _begin(operator: Operator, model_url: str) -> None:
     """Choose the model, connect the account, and invite people."""
     await operator.log_in()
     await operator.do("people.rename_myself", name="ruth")
+    await operator.do("people.set_password", password=PASSWORD)
     fields = {"base_url": model_url, "model": "qwen3:14b", "context_tokens": 32_768}
     await operator.do("models.put", group="default", fields=fields)
     await operator.do(
@@ -206,10 +207,23 @@ async def _begin(operator: Operator, model_url: str) -> None:
     await operator.join("jonas", "operator")
     await operator.join("sakura", "viewer")
     await operator.do("people.invite", name="林晓", role="viewer")
-    await operator.do("network.put", owner=f"onebot_v11-group_{TRAIL}", allow=["api.open-meteo.com"])
+    await operator.do(
+        "network.put", owner=f"onebot_v11-group_{TRAIL}", allow=["api.open-meteo.com"]
+    )
 
 
-async def _live(peer: OneBotPeer, model: StoryModel, operator: Operator) -> None:
+async def _announce(operator: Operator) -> None:
+    """Write to several chats, as before an update."""
+    await operator.do(
+        "broadcast.start",
+        text="Mei is away on Friday from 2 to 3 o'clock for an update.",
+        chats=[each.key for each in CHATS if each.number != GAMES][:4],
+        per_minute=600,
+    )
+    await anyio.sleep(3)
+
+
+async def _live(peer: OneBotPeer, model: StoryModel) -> None:
     """Let people talk to the bot, and wait for its answers."""
     for line in TODAY:
         await _say(peer, model, line)
@@ -267,7 +281,7 @@ async def _operate(operator: Operator, peer: OneBotPeer) -> None:
         title="朝の光",
         timezone="Asia/Tokyo",
     )
-    asked = {"post_type": "request", "self_id": int(MEI), "time": 1_795_000_000}
+    asked = {"post_type": "request", "self_id": int(MEI), "time": int(time.time())}
     for number, event in enumerate(
         (
             {"request_type": "friend", "user_id": 70401, "comment": "Hi, Priya told me about you"},
@@ -289,11 +303,6 @@ async def _operate(operator: Operator, peer: OneBotPeer) -> None:
     ):
         await peer.emit({**asked, "flag": f"flag-{number}", **event})
     await operator.do("requests.ban", place="onebot_v11", user_id="70999")
-    await operator.do(
-        "broadcast.start",
-        text="Mei is away on Friday from 2 to 3 o'clock for an update.",
-        chats=[each.key for each in CHATS if each.number != GAMES][:4],
-    )
     await operator.do("health.check")
     await operator.do("backups.make")
     await operator.do(

@@ -101,6 +101,9 @@ _SETTINGS = """# Mei, the bot of the reading club
 [agent]
 names = ["Mei", "小梅"]
 
+[command]
+super_users = ["onebot_v11:70101"]
+
 [agent.turn]
 user_turns_a_day = 80
 """

@@ -75,9 +75,7 @@ def _write_messages(rows: Rows, chance: random.Random, now: float) -> None:
         answered = chat.private or chance.random() < 0.22
         seq += 1
         decision = ("private" if chat.private else "addressed") if answered else "not_addressed"
-        rows["messages"].append(
-            _message(chat, seq, at, chance.choice(chat.phrases), who, decision)
-        )
+        rows["messages"].append(_message(chat, seq, at, chance.choice(chat.phrases), who, decision))
         if answered:
             seconds = chance.lognormvariate(0.9, 0.5)
             _write_turn(rows, chance, chat, seq, who, at + 0.8, seconds)

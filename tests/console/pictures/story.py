@@ -100,7 +100,13 @@ CHATS = (
         number=CATS,
         name="小区猫咪互助",
         people=(70104, 70102, 70101),
-        phrases=("三花今天吃得很好", "明天谁去喂？", "已经预约绝育", "橘座又胖了", "有人领养小黑啦"),
+        phrases=(
+            "三花今天吃得很好",
+            "明天谁去喂？",
+            "已经预约绝育",
+            "橘座又胖了",
+            "有人领养小黑啦",
+        ),
         weight=3,
     ),
     StoryChat(
@@ -241,7 +247,10 @@ MUTED = Line(
     chat=GAMES,
     who=70203,
     text="what do we play on Thursday?",
-    replies=(fence('send_channel_message("You voted for the one with the trains.")'),),
+    replies=(
+        fence('send_channel_message("You voted for the one with the trains.")'),
+        fence("pass  # muted in this group: nothing more can be said"),
+    ),
 )
 """The platform refuses the answer to this one."""
 MEI_TEXT = """You are Mei, a friendly librarian who lives in this chat.

@@ -1,0 +1,38 @@
+"""Reads the name of a browser and of its system from what the browser says about itself."""
+
+import re
+
+_BROWSERS = (
+    (r"Edg(?:A|iOS)?/(\d+)", "Edge"),
+    (r"OPR/(\d+)", "Opera"),
+    (r"SamsungBrowser/(\d+)", "Samsung Internet"),
+    (r"(?:Firefox|FxiOS)/(\d+)", "Firefox"),
+    (r"(?:Headless)?(?:Chrome|CriOS)/(\d+)", "Chrome"),
+    (r"Version/(\d+)[\d.]* (?:Mobile/\S+ )?Safari/", "Safari"),
+)
+"""In this order, since most browsers also name Chrome and Safari."""
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser_name(user_agent: str) -> str:
+    """Return a short name such as ``Firefox 140, Linux``.
+
+    Args:
+        user_agent: The header ``User-Agent`` of a request.
+
+    Returns:
+        The name; the header itself if it names no known browser.
+    """
+    for pattern, name in _BROWSERS:
+        if found := re.search(pattern, user_agent):
+            system = next((known for sign, known in _SYSTEMS if sign in user_agent), "")
+            return f"{name} {found[1]}" + (f", {system}" if system else "")
+    return user_agent
