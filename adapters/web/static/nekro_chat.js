@@ -84,7 +84,7 @@ export default {
       </button>
     </nav>
     <div class="nk-manage" role="group" :aria-label="texts.manage">
-      <a href="/ui/console/turns">{{ texts.turns_title }}</a><a href="/ui/console/undelivered">{{ texts.outbox_title }}</a><a href="/ui/plugins">{{ texts.plugins_title }}</a></div>
+      <a href="/ui/console">{{ texts.console_title }}</a><a href="/ui/console/turns">{{ texts.turns_title }}</a><a href="/ui/console/undelivered">{{ texts.outbox_title }}</a><a href="/ui/plugins">{{ texts.plugins_title }}</a></div>
     <button type="button" class="nk-theme" @click="nextTheme"><nk-icon :name="themeIcon" :size="18" />{{ say('theme', { theme: texts['theme_' + theme] }) }}</button>
   </aside>
 

@@ -40,8 +40,7 @@ class Picture:
         path: The page's address after ``/ui/console/``.
         size: The size of the window.
         theme: ``light`` or ``dark``.
-        shows: A text of the page that is scrolled to the top.
-        clicks: Texts that are clicked before, in turn.
+        shows: The selector of an element that is scrolled to the top.
     """
 
     name: str
@@ -49,7 +48,6 @@ class Picture:
     size: tuple[int, int] = WIDE
     theme: str = "light"
     shows: str = ""
-    clicks: tuple[str, ...] = ()
 
 
 def pictures(turn_id: int) -> tuple[Picture, ...]:
@@ -65,7 +63,7 @@ def pictures(turn_id: int) -> tuple[Picture, ...]:
         *(Picture(name=each, path=each) for each in listed),
         Picture(name="chat", path=trail),
         Picture(name="turn", path=f"turns/{turn_id}"),
-        Picture(name="prompt", path=f"turns/{turn_id}", shows="What the model was shown"),
+        Picture(name="prompt", path=f"turns/{turn_id}", shows=".nc-turn-shares"),
         Picture(name="plugin", path="plugins/amelie.weather"),
         Picture(name="statistics-dark", path="statistics", theme="dark"),
         Picture(name="turn-dark", path=f"turns/{turn_id}", theme="dark"),
@@ -99,11 +97,10 @@ async def take(
                 await page.goto(f"{address}/ui/console/{picture.path}")
                 await page.wait_for_selector(".nc-main")
                 await page.wait_for_load_state("networkidle")
-                for text in picture.clicks:
-                    await page.get_by_text(text, exact=True).first.click()
                 if picture.shows:
-                    heading = page.get_by_text(picture.shows, exact=True).first
-                    await heading.evaluate("e => { e.scrollIntoView(); window.scrollBy(0, -80); }")
+                    await page.locator(picture.shows).first.evaluate(
+                        "e => { e.scrollIntoView(); window.scrollBy(0, -220); }"
+                    )
                 await page.mouse.move(size[0] - 5, size[1] - 5)
                 await anyio.sleep(1.2)  # charts are drawn, the last animation ends
                 state = save(into / f"{picture.name}.png", await page.screenshot())

@@ -177,7 +177,7 @@ class Line:
 
 
 RUNS_OF_WEEK = """km = {"Mon": 6.2, "Tue": 0, "Wed": 11.4, "Thu": 5.0, "Sat": 12.0, "Sun": 18.3}
-draw_chart(list(km), list(km.values()), title="Kilometres this week")
+draw_chart("bar", list(km), list(km.values()), title="Kilometres this week")
 send_channel_message(f"{sum(km.values()):.1f} km in five runs. Sunday was the longest so far!")"""
 WRONG = """rows = [line.split(",") for line in "Jonas,18.3;Amélie,12;Tom".split(";")]
 print({name: float(km) for name, km in rows})"""
