@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from nekro_core.console.pages import PAGES
@@ -55,7 +56,7 @@ def test_a_picture_in_which_only_a_time_differs_is_not_written_again(tmp_path: P
     assert save(path, _png(with_time, tmp_path)) == "unchanged"
     assert path.read_bytes() == before
     assert save(path, _png(other, tmp_path)).startswith("written")
-    assert changed_part(page, other) == 0.3
+    assert changed_part(page, other) == pytest.approx(0.3)
 
 
 def _png(picture: Image.Image, folder: Path) -> bytes:
