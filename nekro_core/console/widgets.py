@@ -104,6 +104,8 @@ class PagedList(Generic[Item]):
         self._view, self._read, self._draw = view, read, draw
         self._page, self._nothing = page, nothing
         self._last: Item | None = None
+        self._first: Sequence[Item] = ()
+        self._whole = True
         self.rows = ui.column().classes("nc-list")
         self._more = ui.button(view.say("frame.older"), on_click=self._read_on)
         self._more.props("flat no-caps").classes("nc-more")
@@ -111,7 +113,17 @@ class PagedList(Generic[Item]):
 
     async def refresh(self) -> None:
         """Read the first page again."""
+        self._show(await self._read(None))
+
+    async def look(self) -> None:
+        """Read the first page again, and show it if it has changed. A list whose older rows
+        somebody reads stays as it is."""
         rows = await self._read(None)
+        if self._whole and rows != self._first:
+            self._show(rows)
+
+    def _show(self, rows: Sequence[Item]) -> None:
+        self._first, self._whole, self._last = rows, True, None
         self.rows.clear()
         with self.rows:
             if not rows:
@@ -119,6 +131,7 @@ class PagedList(Generic[Item]):
         self._add(rows)
 
     async def _read_on(self) -> None:
+        self._whole = False
         self._add(await self._read(self._last))
 
     def _add(self, rows: Sequence[Item]) -> None:

@@ -1,9 +1,13 @@
 """Draws the page about the running version."""
 
+import re
+
 from nicegui import ui
 
 from nekro_core.console.view import View
 from nekro_core.console.widgets import heading, local_time
+
+_FILE_LINK = re.compile(r"\[([^\]\n]+)\]\((?!https?://)[^()\s]+\)")
 
 
 async def about_page(view: View) -> None:
@@ -22,7 +26,8 @@ async def about_page(view: View) -> None:
     heading(view.say("about.changes"))
     if about.changes:
         with ui.element("div").classes("nc-card nc-prose").props('tabindex="0"'):
-            ui.markdown(about.changes)
+            # Its links lead to files of the repository, which are not here.
+            ui.markdown(_FILE_LINK.sub(r"\1", about.changes))
     else:
         ui.label(view.say("about.no_changes")).classes("nc-soft")
     heading(view.say("about.packages"))
