@@ -175,7 +175,7 @@ def _draw_frame(
     view: View, page: ConsolePage, pages: tuple[ConsolePage, ...], bot_name: str
 ) -> ui.element:
     """Draw the frame. Returns the element for the page's content."""
-    drawer = ui.left_drawer(value=None, bordered=True).classes("nc-drawer").props("width=248")
+    drawer = ui.left_drawer(value=None, bordered=True).classes("nc-drawer").props("width=256")
     with drawer:
         _draw_navigation(view, page, pages, bot_name)
     with ui.header().classes("nc-header"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nicegui import ui
 
 from nekro_core.console.pages.statistics import draw_tile
-from nekro_core.console.view import ROOT, View
+from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading, local_time, start_job
 from nekro_core.delivery.platforms.contract import AccountState
 from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
@@ -138,7 +138,7 @@ def _draw_problem(view: View, said: str, hint: str, page: str) -> None:
 
 
 def _draw_open(view: View, address: str, about: str) -> None:
-    link = ui.link(view.say("home.open"), address)
+    link = ui.link(view.say("home.open"), link_to(address))
     link.props["aria-label"] = f"{view.say('home.open')}: {about}"
 
 

@@ -15,7 +15,7 @@ import anyio
 import httpx
 
 from tests.console.pictures.files import write_files
-from tests.console.pictures.past import write_past
+from tests.console.pictures.past import hours_ahead, write_past
 from tests.console.pictures.story import (
     CATS,
     CHATS,
@@ -168,6 +168,7 @@ def _environment() -> dict[str, str]:
         "PORT": os.environ.get("PICTURES_PORT", str(BOT_PORT)),
         "LOG_LEVEL": "INFO",
         "NEKRO_TRIGGER__DEBOUNCE_S": "0.2",
+        "TZ": f"MEI{-hours_ahead():+d}",  # POSIX counts hours to the west
         "PATH": f"{bin_folder}:{os.environ['PATH']}",
     }
 

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 from nekro_core.store import Store
@@ -16,6 +17,8 @@ _DAY_S = 86_400.0
 _HOURS = (0.1, 0.1, 0, 0, 0, 0, 0.3, 1, 2, 2, 2, 2, 3, 3, 2, 2, 2, 3, 4, 5, 6, 5, 3, 1)
 """How much people write in each hour of the day."""
 _STOPS = ("finished",) * 40 + ("limit_steps", "model_unreachable", "stopped")
+SHOWN_HOUR = 17
+"""The hour of the day in the pictures, whenever they are made."""
 _UNTIL_TODAY_S = 3 * 3600.0
 """The last hours before now stay empty: today's conversations come there."""
 
@@ -54,10 +57,16 @@ async def write_past(path: Path) -> None:
         database.execute("COMMIT")
 
 
+def hours_ahead() -> int:
+    """How many hours the bot's time zone is ahead of UTC, between -11 and 12."""
+    ahead = SHOWN_HOUR - datetime.now(UTC).hour
+    return (ahead + 11) % 24 - 11
+
+
 def _times(chance: random.Random, now: float) -> Iterable[float]:
     """The times of the messages, in their order. It is a little busier each week."""
     for day in range(DAYS, -1, -1):
-        midnight = now - now % _DAY_S - day * _DAY_S
+        midnight = now - (now + hours_ahead() * 3600) % _DAY_S - day * _DAY_S
         count = 38 + (DAYS - day) // 2 + chance.randint(-9, 12)
         hours = chance.choices(range(24), _HOURS, k=count)
         yield from sorted(

@@ -223,7 +223,7 @@ TODAY = (
         text="Remind me tomorrow at nine to call the physio",
         replies=(
             fence(
-                'set_timer("Jonas wants to call the physio", in_minutes=620)\n'
+                'set_timer("Jonas wants to call the physio", in_minutes=960)\n'
                 'send_channel_message("I will remind you tomorrow at nine.")'
             ),
         ),
