@@ -112,9 +112,9 @@ def save(path: Path, png: bytes) -> str:
     """Write the picture, unless the one that is there looks the same. Returns what was done."""
     fresh = Image.open(io.BytesIO(png)).convert("RGB")
     if path.exists():
-        part = changed_part(Image.open(path).convert("RGB"), fresh)
-        if part < _CHANGED_PART:
-            return "unchanged"
+        with Image.open(path) as old:
+            if changed_part(old.convert("RGB"), fresh) < _CHANGED_PART:
+                return "unchanged"
     path.parent.mkdir(parents=True, exist_ok=True)
     small = fresh.quantize(_COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
