@@ -58,7 +58,7 @@ async def test_a_turn_shows_its_times_its_code_and_its_prompt(page: Page, addres
     await page.get_by_role("link", name="roll a 20-sided dice").click()
     bars = page.locator(".nc-turn-bar-row")
     await expect(bars.filter(has_text="Until the first token")).to_have_count(1)
-    await bars.filter(has_text="Call roll").hover()
+    await bars.filter(has_text="Call · roll").hover()
     await expect(page.get_by_role("tooltip")).to_contain_text('{"args": [20]}')
     await page.mouse.move(0, 0)
     await page.get_by_text("The same as a table").click()

@@ -25,3 +25,9 @@ async function copyText(text) {
   area.select();
   try { return document.execCommand("copy"); } finally { area.remove(); }
 }
+// A picture at the end of a chat's history gets its height when it is loaded; the end stays in view.
+document.addEventListener('load', (event) => {
+  const history = event.target.closest?.('.nc-chat-history');
+  const below = history ? history.scrollHeight - history.scrollTop - history.clientHeight : 0;
+  if (history && below < event.target.offsetHeight + 80) history.scrollTop = history.scrollHeight;
+}, true);
