@@ -16,7 +16,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format bench compare mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format pictures bench compare mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -32,6 +32,7 @@ help:
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
 	@echo "make mutants  small faults in the most important modules: which does no test notice? 30 minutes"
+	@echo "make pictures the pictures of the console in docs/images/console; 2 minutes, needs Chromium"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make upgrade  the data folder of an older commit (FROM=e61814b) opened by this code"
 	@echo "make stdlib   the code stream over every module of the standard library"
@@ -117,6 +118,10 @@ stdlib: $(VENV)/.installed-dev
 # Installs and loads every adapter that uniseg knows; then WRITE_DOCS=1 make test ARGS=-kplatforms_page
 platforms:
 	python3 scripts/platforms/try_all.py python3.11 python3.12
+
+# Opens every page of the console in Chromium, in a bot whose chats are invented.
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.console.pictures $(ARGS)
 
 # Led by coverage where atheris is installed (pip install atheris).
 SECONDS := 60

@@ -349,7 +349,8 @@ def _schemas(model: type[BaseModel]) -> dict[str, Mapping[str, Any]]:
 
 @lru_cache
 def _descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Return the text under each field of a class and its base classes, as one line."""
+    """Return the text under each field of a class and its base classes, as one line. Code is
+    between single backticks, as people write it."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if not (issubclass(base, BaseModel) and base.__module__.startswith("nekro_core.")):
@@ -364,5 +365,5 @@ def _descriptions(model: type[BaseModel]) -> dict[str, str]:
                 and isinstance(after.value, ast.Constant)
                 and isinstance(after.value.value, str)
             ):
-                found[before.target.id] = " ".join(after.value.value.split())
+                found[before.target.id] = " ".join(after.value.value.replace("``", "`").split())
     return found

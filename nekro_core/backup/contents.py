@@ -1,7 +1,7 @@
 """Decides for each file of the data folder whether it belongs into a backup.
 
-`CONTENTS` is the table that ``docs/operating.md`` shows. A name that is not in it is data of an
-adapter or a plugin, and belongs into the backup.
+`CONTENTS` is the table that ``docs/operating-reference.md`` shows. A name that is not in it is data
+of an adapter or a plugin, and belongs into the backup.
 """
 
 import os

@@ -1,22 +1,21 @@
-"""Names a browser and its system from what the browser says about itself."""
+"""Reads the name of a browser and of its system from what the browser says about itself."""
+
+import re
 
 _BROWSERS = (
-    ("Edg", "Edge"),
-    ("OPR/", "Opera"),
-    ("SamsungBrowser/", "Samsung Internet"),
-    ("Firefox/", "Firefox"),
-    ("FxiOS/", "Firefox"),
-    ("CriOS/", "Chrome"),
-    ("Chrome/", "Chrome"),
-    ("Safari/", "Safari"),
+    (r"Edg(?:A|iOS)?/(\d+)", "Edge"),
+    (r"OPR/(\d+)", "Opera"),
+    (r"SamsungBrowser/(\d+)", "Samsung Internet"),
+    (r"(?:Firefox|FxiOS)/(\d+)", "Firefox"),
+    (r"(?:Headless)?(?:Chrome|CriOS)/(\d+)", "Chrome"),
+    (r"Version/(\d+)[\d.]* (?:Mobile/\S+ )?Safari/", "Safari"),
 )
-"""What is looked for, and the name. Most browsers also name those that they imitate, so the order
-matters."""
+"""In this order, since most browsers also name Chrome and Safari."""
 _SYSTEMS = (
-    ("Windows", "Windows"),
-    ("Android", "Android"),
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
     ("Mac OS X", "macOS"),
     ("CrOS", "ChromeOS"),
     ("Linux", "Linux"),
@@ -24,7 +23,16 @@ _SYSTEMS = (
 
 
 def browser_name(user_agent: str) -> str:
-    """Return a name such as ``Firefox, Windows``; the text itself if it is not known."""
-    browser = next((name for mark, name in _BROWSERS if mark in user_agent), "")
-    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
-    return ", ".join(filter(None, (browser, system))) if browser else user_agent
+    """Return a short name such as ``Firefox 140, Linux``.
+
+    Args:
+        user_agent: The header ``User-Agent`` of a request.
+
+    Returns:
+        The name; the header itself if it names no known browser.
+    """
+    for pattern, name in _BROWSERS:
+        if found := re.search(pattern, user_agent):
+            system = next((known for sign, known in _SYSTEMS if sign in user_agent), "")
+            return f"{name} {found[1]}" + (f", {system}" if system else "")
+    return user_agent

@@ -137,6 +137,7 @@ def _options(lines: Sequence[Line], period: str, kind: Kind) -> dict[str, Any]:
         "animation": False,
         "grid": {"left": 8, "right": 16, "top": 36, "bottom": 4, "containLabel": True},
         "legend": {
+            "type": "scroll",  # on one line, else it would lie on the chart
             "top": 0,
             "left": 0,
             "icon": "roundRect",

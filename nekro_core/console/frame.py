@@ -217,7 +217,7 @@ def _draw_frame(
     # The browser opens the drawer where there is room. With ``value=None``, NiceGUI would also ask
     # the browser whether it did, and log an error if the page was left meanwhile.
     drawer = ui.left_drawer(value=False, bordered=True).classes("nc-drawer")
-    drawer.props("width=248 show-if-above")
+    drawer.props("width=256 show-if-above")
     with drawer:
         _draw_navigation(view, page, pages, bot_name)
     with ui.header().classes("nc-header"):

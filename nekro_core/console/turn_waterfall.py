@@ -86,7 +86,8 @@ def _title(view: View, span: TraceSpan) -> str:
         return view.say(f"turns.span_{span.kind}")
     by_text = span.kind in ("send", "statement")
     known = (span.detail if by_text else span.label) or span.label
-    return f"{view.say(f'turns.span_{span.kind}')} {known[:_LABEL]}".strip()
+    kind = view.say(f"turns.span_{span.kind}")
+    return f"{kind} · {known[:_LABEL]}" if known else kind
 
 
 def _exact(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """Draws the parts that several pages use: lists read page by page, times, questions."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
 
 Item = TypeVar("Item")
+_CODE = re.compile(r"`{1,2}([^`\n]+)`{1,2}")
 
 
 def local_time(seconds: float, *, date: bool = True) -> str:
@@ -56,8 +58,7 @@ def role_button(
     view: View, role: AccessRole, text: str, on_click: Callable[[], Any], *, icon: str | None = None
 ) -> ui.button:
     """Draw a button for what needs a role. For people without the role it is disabled, and says
-    who may press it. A test of the console finds buttons that call more than
-    the person may do.
+    who may press it.
 
     Args:
         view: The opened page.
@@ -83,6 +84,15 @@ def role_button(
 def needs_role(view: View, role: AccessRole) -> str:
     """Return the sentence that says which role something needs."""
     return view.say("frame.needs_role", role=view.say(f"people.role_{role.value}"))
+
+
+def draw_with_code(text: str) -> ui.element:
+    """Draw a text in which backticks mark code, such as the description of a setting."""
+    with ui.element("div").classes("nc-text") as drawn:
+        for number, part in enumerate(_CODE.split(text)):
+            if part:
+                ui.label(part).classes("nc-inline-code" if number % 2 else "nc-inline")
+    return drawn
 
 
 async def confirm(view: View, question: str, *, details: str = "", button: str = "") -> bool:
@@ -138,6 +148,8 @@ class PagedList(Generic[Item]):
         self._view, self._read, self._draw = view, read, draw
         self._page, self._nothing = page, nothing
         self._last: Item | None = None
+        self._first: Sequence[Item] = ()
+        self._whole = True
         self.rows = ui.column().classes("nc-list")
         self._more = ui.button(view.say("frame.older"), on_click=self._read_on)
         self._more.props("flat no-caps").classes("nc-more")
@@ -145,7 +157,17 @@ class PagedList(Generic[Item]):
 
     async def refresh(self) -> None:
         """Read the first page again."""
+        self._show(await self._read(None))
+
+    async def look(self) -> None:
+        """Read the first page again, and show it if it has changed. A list whose older rows
+        somebody reads stays as it is."""
         rows = await self._read(None)
+        if self._whole and rows != self._first:
+            self._show(rows)
+
+    def _show(self, rows: Sequence[Item]) -> None:
+        self._first, self._whole, self._last = rows, True, None
         self.rows.clear()
         with self.rows:
             if not rows:
@@ -153,6 +175,7 @@ class PagedList(Generic[Item]):
         self._add(rows)
 
     async def _read_on(self) -> None:
+        self._whole = False
         self._add(await self._read(self._last))
 
     def _add(self, rows: Sequence[Item]) -> None:

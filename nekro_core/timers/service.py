@@ -4,6 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import anyio
@@ -32,6 +33,14 @@ later times, and listing the timers of a chat would fail."""
 _PAST_S = 60.0
 """A due time more than this many seconds in the past is refused as a mistake."""
 _TITLE_CHARS = 200
+
+
+def _readable(seconds: float) -> str:
+    """A time in the time zone of this machine; a number that is no time as it is."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds:g}"
 
 
 class TimerRefused(NekroError, ValueError):
@@ -108,7 +117,7 @@ class TimerService:
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
-            raise TimerRefused(f"the time {due:.0f} is over: it is {now:.0f} (seconds since 1970)")
+            raise TimerRefused(f"the time {_readable(due)} is over: it is {_readable(now)}")
         if due > now + _FUTURE_S:
             raise TimerRefused(f"the time {due:g} is more than a hundred years away")
         old = [each for each in self.of_chat(chat_key) if temporary and each.kind == TEMPORARY]

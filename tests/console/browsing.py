@@ -1,6 +1,6 @@
 """Opens pages of the console in a real browser, for tests that do what an operator does there."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,10 +13,13 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @asynccontextmanager
-async def browsing(folder: Path, name: str, *, role: str = "owner") -> AsyncIterator[Page]:
-    """A page of a new bot. The test fails if the page shows an alert or logs an error."""
+async def browsing(
+    folder: Path, name: str, *, role: str = "owner", data: Sequence[str] = ("models",)
+) -> AsyncIterator[Page]:
+    """A page of a new bot with data for the named pages. The test fails if the page shows an alert
+    or logs an error."""
     errors: list[str] = []
-    running = running_console(folder, data=["models"])
+    running = running_console(folder, data=data)
     async with running as address, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         context = await browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")

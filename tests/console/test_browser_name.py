@@ -1,42 +1,42 @@
-"""People recognize their browsers by names, not by what browsers send."""
+"""What a browser says about itself becomes a name that a person knows."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nekro_core.console.browser_name import browser_name
 
-WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
+KHTML = "(KHTML, like Gecko)"
+WEBKIT = f"AppleWebKit/537.36 {KHTML}"
+APPLE = f"AppleWebKit/605.1.15 {KHTML}"
 
 
 @pytest.mark.parametrize(
-    ("user_agent", "name"),
+    ("said", "name"),
     [
+        ("(X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox 140, Linux"),
+        (f"(X11; Linux x86_64) {WEBKIT} Chrome/141.0.0.0 Safari/537.36", "Chrome 141, Linux"),
+        (f"(Windows NT 10.0) {WEBKIT} Chrome/141.0 Safari/537.36 Edg/141.0", "Edge 141, Windows"),
         (
-            "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
-            "Firefox, Linux",
+            f"(Macintosh; Intel Mac OS X 10_15) {APPLE} Version/26.0 Safari/605.1",
+            "Safari 26, macOS",
         ),
         (
-            f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/140.0.0.0 Safari/537.36",
-            "Chrome, Windows",
+            f"(iPhone; CPU iPhone OS 18_6 like Mac OS X) {APPLE} Version/18.6 Mobile/15E Safari/6",
+            "Safari 18, iPhone",
         ),
-        (
-            f"Mozilla/5.0 (Windows NT 10.0) {WEBKIT} Chrome/140.0.0.0 Safari/537.36 Edg/140.0",
-            "Edge, Windows",
-        ),
-        (
-            f"Mozilla/5.0 (Linux; Android 10; K) {WEBKIT} Chrome/140.0.0.0 Mobile Safari/537.36",
-            "Chrome, Android",
-        ),
-        (
-            f"Mozilla/5.0 (iPhone; iPhone OS 18_6 like Mac OS X) {WEBKIT} Version/18 Safari/604",
-            "Safari, iPhone",
-        ),
-        (
-            f"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) {WEBKIT} Version/18.6 Safari/605",
-            "Safari, macOS",
-        ),
-        ("curl/8.5.0", "curl/8.5.0"),
-        ("", ""),
+        (f"(Linux; Android 10) {WEBKIT} Chrome/141.0 Mobile Safari/537.36", "Chrome 141, Android"),
     ],
 )
-def test_a_browser_is_named(user_agent: str, name: str) -> None:
-    assert browser_name(user_agent) == name
+def test_a_known_browser_has_a_short_name(said: str, name: str) -> None:
+    assert browser_name(f"Mozilla/5.0 {said}") == name
+
+
+@pytest.mark.parametrize("said", ["curl/8.5.0", "", "<img src=x onerror=alert(1)>"])
+def test_any_other_program_has_the_name_that_it_gives_itself(said: str) -> None:
+    assert browser_name(said) == said
+
+
+@given(st.text())
+def test_any_text_is_named_by_itself_or_shorter(user_agent: str) -> None:
+    assert len(browser_name(user_agent)) <= max(len(user_agent), 40)

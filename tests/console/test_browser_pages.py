@@ -72,6 +72,8 @@ async def test_a_page_opens_and_anybody_can_use_it(
     overhang = await shown.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert overhang <= 0, f"{overhang} pixels wider than the window"
     assert errors == []
+    addresses = await shown.locator("a").evaluate_all("links => links.map(each => each.href)")
+    assert [each for each in addresses if "/ui/ui/" in each] == []
     if folder := os.environ.get("SCREENSHOTS"):
         name = f"{page.name or 'home'}-{theme}-{size[0]}.png"
         await shown.screenshot(path=Path(folder) / name)

@@ -52,6 +52,7 @@ class Catalogue:
             key: Table and name, for example ``turn.stopped``.
             language: A BCP 47 tag. Only its first part is used.
             values: The values of the placeholders. A ``{name}`` in a value is not a placeholder.
+                ``{count:message|messages}`` is the first word if ``count`` is 1, else the second.
 
         Returns:
             The sentence.
@@ -62,7 +63,7 @@ class Catalogue:
         """
         tag = language.replace("_", "-").partition("-")[0].lower()
         table = self._sentences.get(tag) or self._sentences[LANGUAGES[0]]
-        return table[key].format_map({name: str(value) for name, value in values.items()})
+        return table[key].format_map({name: _Value(value) for name, value in values.items()})
 
     def in_each(self, key: str) -> I18nDict:
         """Get a sentence in every language.
@@ -129,6 +130,18 @@ def preferred(accept_language: str) -> str:
         if language in LANGUAGES and quality > 0:
             choices.append((-quality, position, language))
     return min(choices)[2] if choices else LANGUAGES[0]
+
+
+class _Value(str):
+    """The value of a placeholder, which also chooses between singular and plural."""
+
+    __slots__ = ()
+
+    def __format__(self, form: str) -> str:
+        one, bar, several = form.partition("|")
+        if not bar:
+            return super().__format__(form)
+        return one if self == "1" else several
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

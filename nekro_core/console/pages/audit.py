@@ -9,6 +9,7 @@ from nekro_core.console.widgets import PagedList, badge, local_time
 from nekro_core.store import AuditRow
 
 _PAGE = 50
+_READ_AGAIN_S = 5.0
 _KINDS = {"done": "good", "failed": "bad", "denied": "bad", "cancelled": "warn"}
 
 
@@ -59,6 +60,7 @@ async def audit_page(view: View) -> None:
     person.on("change", rows.refresh)
     where.on_value_change(rows.refresh)
     await rows.refresh()
+    ui.timer(_READ_AGAIN_S, rows.look, immediate=False)
 
 
 def _draw_values(view: View, row: AuditRow) -> None:

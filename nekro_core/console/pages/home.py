@@ -93,7 +93,7 @@ def _rounded(state: EmbeddedState | None) -> EmbeddedState | None:
 def _draw_today(view: View, state: _BotState) -> None:
     sums, first = state.today.sums, state.today.first_words
     heading(view.say("home.today"))
-    with ui.element("div").classes("nc-tiles"):
+    with ui.element("div").classes("nc-tiles nc-tiles-of-three"):
         for key, value in (
             ("messages", f"{sums.messages:,}"),
             ("sent", f"{sums.sent:,}"),
@@ -214,7 +214,7 @@ def _draw_running(view: View, state: _BotState) -> None:
         model = str(default.fields.get("model", ""))
     on = [each.title for each in state.platforms if each.state is PlatformState.RUNNING]
     loaded = sum(each.state == "loaded" for each in state.plugins.plugins)
-    with ui.element("div").classes("nc-tiles"):
+    with ui.element("div").classes("nc-tiles nc-tiles-of-three"):
         for key, value in (
             ("model", model),
             ("platforms", ", ".join(on) or view.say("home.none")),

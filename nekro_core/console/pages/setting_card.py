@@ -7,7 +7,7 @@ from typing import Any
 from nicegui import ui
 
 from nekro_core.console.view import View
-from nekro_core.console.widgets import badge
+from nekro_core.console.widgets import badge, draw_with_code
 from nekro_core.operator.audit import Done
 from nekro_core.operator.errors import InvalidParameters
 from nekro_core.operator.roles import AccessRole
@@ -87,7 +87,7 @@ class SettingCard:
                     "good" if info.source is SettingSource.FILE else "",
                 )
             if info.description:
-                ui.label(_without_markup(info.description)).classes("nc-text nc-soft")
+                draw_with_code(info.description).classes("nc-soft")
             ui.label(self._value()).classes("nc-text nc-setting-value")
             about = [info.type]
             if not info.secret and info.is_set:
@@ -148,7 +148,7 @@ class SettingCard:
         with self._card:
             ui.label(info.name).classes("nc-setting-name").props('role="heading" aria-level="2"')
             if info.description:
-                ui.label(_without_markup(info.description)).classes("nc-text nc-soft")
+                draw_with_code(info.description).classes("nc-soft")
             field = _field(info, view)
             self._problem = ui.label("").classes("nc-bad nc-text").props('role="alert"')
 
@@ -189,11 +189,6 @@ class SettingCard:
     async def _look_at_new_value(self) -> None:
         # The person was told that somebody else changed the value. The next try may overwrite it.
         self._seen = await self._area.one(self._actor, setting=self._seen.name)
-
-
-def _without_markup(description: str) -> str:
-    """Return a description without the marks around code, which people need not see."""
-    return description.replace("``", "")
 
 
 def _text(value: Any) -> str:

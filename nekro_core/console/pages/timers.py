@@ -20,16 +20,18 @@ async def timers_page(view: View) -> None:
     area, actor = view.operator.timers, view.actor
     ui.label(view.say("timers.lead")).classes("nc-lead")
 
+    shown: list[Any] = []
+
     @ui.refreshable
     async def show() -> None:
-        rows = await area.all(actor)
+        rows, tasks = await area.all(actor), await area.tasks(actor)
+        shown[:] = [rows, tasks]
         if not rows:
             empty(view, "timers.nothing")
         with ui.element("div").classes("nc-list"):
             for row in rows:
                 draw_timer(view, row, show.refresh)
         heading(view.say("timers.tasks"))
-        tasks = await area.tasks(actor)
         if not tasks:
             ui.label(view.say("timers.no_tasks")).classes("nc-soft")
         for task in tasks:
@@ -46,10 +48,15 @@ async def timers_page(view: View) -> None:
                         ),
                     ).props("flat dense no-caps")
 
+    async def look() -> None:
+        # Drawing the same again would take the keyboard's focus away.
+        if [await area.all(actor), await area.tasks(actor)] != shown:
+            show.refresh()
+
     if view.may(AccessRole.OPERATOR):
         _new_timer(view, show.refresh)
     await show()
-    ui.timer(_READ_AGAIN_S, show.refresh, immediate=False)
+    ui.timer(_READ_AGAIN_S, look, immediate=False)
 
 
 def draw_timer(view: View, row: TimerRow, refresh: Callable[[], Any]) -> None:

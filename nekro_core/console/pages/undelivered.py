@@ -3,13 +3,15 @@
 from nicegui import ui
 
 from nekro_core.chat import DeliveryState
-from nekro_core.console.view import View
+from nekro_core.console.pages.chats import chat_address
+from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import PagedList, badge, local_time
 from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.operator.roles import AccessRole
 from nekro_core.operator.undelivered import DeliveryView
 
 _PAGE = 50
+_READ_AGAIN_S = 5.0
 _KINDS = {
     DeliveryState.SENT: "good",
     DeliveryState.PENDING: "warn",
@@ -38,7 +40,8 @@ async def undelivered_page(view: View) -> None:
         with ui.element("article").classes("nc-card"):
             with ui.element("div").classes("nc-row"):
                 badge(view.say(f"undelivered.state_{row.state.value}"), _KINDS.get(row.state, ""))
-                ui.label(str(row.chat_key)).classes("nc-soft nc-small nc-grow")
+                chat = ui.link(str(row.chat_key), link_to(chat_address(row.chat_key)))
+                chat.classes("nc-small nc-grow")
                 ui.label(local_time(row.created)).classes("nc-soft nc-small")
             ui.label(row.text).classes("nc-text")
             if row.reason:
@@ -71,3 +74,4 @@ async def undelivered_page(view: View) -> None:
     rows = PagedList(view, read, draw, page=_PAGE, nothing="undelivered.nothing")
     which.on_value_change(rows.refresh)
     await rows.refresh()
+    ui.timer(_READ_AGAIN_S, rows.look, immediate=False)

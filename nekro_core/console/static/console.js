@@ -39,3 +39,9 @@ setInterval(async () => {
 }, 1000);
 // The bot keeps a page for some seconds when its connection breaks. One that was left need not wait.
 addEventListener("pagehide", () => window.emitEvent?.("page_left"));
+// A picture at the end of a chat's history gets its height when it is loaded; the end stays in view.
+document.addEventListener('load', (event) => {
+  const history = event.target.closest?.('.nc-chat-history');
+  const below = history ? history.scrollHeight - history.scrollTop - history.clientHeight : 0;
+  if (history && below < event.target.offsetHeight + 80) history.scrollTop = history.scrollHeight;
+}, true);

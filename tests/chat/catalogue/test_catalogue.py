@@ -53,3 +53,18 @@ def test_an_unknown_key_raises_key_error() -> None:
 )
 def test_the_language_is_recognized_by_the_script(texts: list[str], language: str) -> None:
     assert language_of(texts) == language
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 messages wait"),
+        (1, "1 message waits"),
+        ("1", "1 message waits"),
+        (2, "2 messages wait"),
+        ("1,000+", "1,000+ messages wait"),
+    ],
+)
+def test_a_placeholder_chooses_between_singular_and_plural(count: object, said: str) -> None:
+    text = "{count} {count:message waits|messages wait}"
+    assert Catalogue({"en": {"wait": text}}).say("wait", count=count) == said
