@@ -85,6 +85,7 @@ class _ToolSwitches:
         switch = ui.switch(shown, value=on).classes("nc-grow nc-chat-switch")
         if not self._view.may(AccessRole.OPERATOR):
             switch.props("disable")
+            return
 
         async def change(event: ValueChangeEventArguments[Any]) -> None:
             await self._switch(name, on=bool(event.value))

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
+from nicegui import ui
+
 from nekro_core.console.view import View
 from nekro_core.operator.actions import BoundAction, BoundQuery
 
@@ -421,6 +423,8 @@ class Reader:
                 return self.call(found.fget, (owner,))
             case staticmethod():
                 return found.__func__
+            case ui.refreshable():
+                return Bound(found.func, (owner,))
             case _:
                 return UNKNOWN
 

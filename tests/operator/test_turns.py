@@ -12,15 +12,12 @@ from pydantic import TypeAdapter
 
 from nekro_core.agent.replay.replay import TurnReplayer
 from nekro_core.agent.shown.viewer import PromptViewer
-from nekro_core.chat import ChatKey
 from nekro_core.llm.model import RequestRejected
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.errors import InvalidParameters, NoSuchItem, NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.operator.turns import ShownPromptView, TurnDetails, TurnReplayView, Turns
-from nekro_core.store import Store
-from nekro_core.store.database import SqlStatement
 from tests.agent.bot import GROUP, LIN, Bot, answer, fence, running_bot
 from tests.agent.conftest import BoxCache, boxes
 
@@ -119,53 +116,6 @@ async def test_an_operator_repeats_a_turn_with_another_model(
             await turns.replay(OTTO, turn_id=listed.turn_id, model="huge")
         with pytest.raises(NotAllowed, match="needs the role operator"):
             await turns.replay(VERA, turn_id=listed.turn_id)
-
-
-CHATS, TURNS = 2_000, 100_000
-
-
-@pytest.mark.long
-async def test_a_filtered_page_of_many_turns_is_read_quickly(tmp_path: Path) -> None:
-    async with Store.open(f"sqlite://{tmp_path / 'many.sqlite3'}") as store:
-        await fill(store)
-        before = TURNS // 2
-        for wanted in (
-            {},
-            {"chat_key": ChatKey.parse("fake-group_7")},
-            {"user_id": "u5"},
-            {"model": "rare"},
-            {"stop": "limit_seconds"},
-            {"failed": True},
-            {"since": 1000.0, "until": 60_000.0},
-        ):
-            spent = []
-            for _ in range(5):
-                began = time.perf_counter()
-                turns = Turns(AuditLog(store.audit), store, *[None] * 3)  # type: ignore[arg-type]
-                assert await turns.list(VERA, before=before, **wanted)  # type: ignore[arg-type]
-                spent.append(time.perf_counter() - began)
-            print(wanted, f"{sorted(spent)[2] * 1000:.1f} ms")
-            assert sorted(spent)[2] < 0.1, wanted
-
-
-async def fill(store: Store) -> None:
-    database = store.erasing._database
-    for start in range(0, TURNS, 100):
-        rows = range(start + 1, start + 101)
-        marks = ", ".join(["(?, NULL, 1, 1, ?, ?, 1, ?, ?, ?, ?)"] * 100)
-        values: list[Any] = []
-        for n in rows:
-            stop = "limit_seconds" if n % 1000 == 0 else "finished"
-            model = "rare" if n % 5000 == 0 else "m"
-            chat = f"fake-group_{n % CHATS}"
-            values += [chat, f"u{n % 500}", stop, float(n), n + 1.0, model, n % 1000 == 0]
-        await database.write(
-            SqlStatement(
-                "INSERT INTO turns (chat_key, running_chat, trigger_seq, through_seq, user_id, "
-                f"stop, attempts, started, ended, model, failed) VALUES {marks}",
-                tuple(values),
-            )
-        )
 
 
 async def test_a_text_without_code_belongs_to_the_step_that_wrote_it(
