@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -247,11 +246,11 @@ async def test_the_configuration_of_a_plugin_that_is_not_here_is_left_alone(
         max_size=14,
     )
 )
-def test_both_folders_become_the_same_and_no_text_is_lost(
+async def test_both_folders_become_the_same_and_no_text_is_lost(
     steps: list[tuple[str, str, int]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(_change_in_turn, Path(folder), steps)
+        await _change_in_turn(Path(folder), steps)
 
 
 async def _change_in_turn(folder: Path, steps: list[tuple[str, str, int]]) -> None:
