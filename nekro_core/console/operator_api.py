@@ -24,6 +24,7 @@ from nekro_core.operator.errors import (
     NoSuchItem,
     NotAllowed,
 )
+from nekro_core.operator.http_routes import MAX_BODY_BYTES
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
 from nekro_core.store import StoreUnavailable
@@ -32,9 +33,8 @@ from nekro_core.system.errors import NekroError
 MAX_DEPTH = 64
 """Maximum depth of objects and lists in parameters. Much deeper ones overflow the stack of whatever
 reads them."""
-MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Maximum size of the parameters of an action. Large files have routes of their own
-(`download_routes`)."""
+MAX_PARAMETERS_BYTES = 4 * 1024 * 1024
+"""Maximum size of the parameters of an action without a file."""
 
 ActorOf = Callable[[Request], Actor]
 """Returns who makes a request. The guard has checked the login before."""
@@ -83,7 +83,7 @@ class OperatorApi:
     ) -> Response:
         if request.method != "POST":
             return _wrong_method(operation.full_name, "an action", "POST")
-        parameters = await _body(request)
+        parameters = await _body(request, _max_bytes(operation, actor))
         if operation.declaration.long:
             job = self._operator.jobs.start(operation, actor, parameters)
             return JSONResponse({"job_id": job.job_id}, 202)
@@ -108,13 +108,24 @@ def _wrong_method(name: str, kind: str, method: str) -> Response:
     return JSONResponse(_error("method", f"{name} is {kind}: use {method}"), 405, {"Allow": method})
 
 
-async def _body(request: Request) -> Mapping[str, Any]:
+def _max_bytes(operation: BoundAction[..., Any], actor: Actor) -> int:
+    """Return how large a request may be. Only a person who may call the action sends a file."""
+    if not operation.declaration.takes_file:
+        return MAX_PARAMETERS_BYTES
+    try:
+        operation.check_role(actor)
+    except NotAllowed:
+        return MAX_PARAMETERS_BYTES
+    return MAX_BODY_BYTES
+
+
+async def _body(request: Request, max_bytes: int) -> Mapping[str, Any]:
     """Read the parameters of an action. Raises `InvalidParameters`."""
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise InvalidParameters({"body": f"more than {MAX_BODY_BYTES} bytes"})
+        if size > max_bytes:
+            raise InvalidParameters({"body": f"more than {max_bytes} bytes"})
         chunks.append(chunk)
     text = b"".join(chunks)
     if not text.strip():

@@ -129,12 +129,14 @@ class Declaration:
         acts: Whether it is an action.
         destructive: Whether it deletes something that cannot be brought back. The faces ask the
             person before they call it.
+        takes_file: Whether a parameter is a file in base64, so that a call may be large.
     """
 
     handler: Callable[..., Awaitable[Any]]
     role: AccessRole
     acts: bool
     destructive: bool = False
+    takes_file: bool = False
 
     @cached_property
     def summary(self) -> str:
@@ -320,7 +322,7 @@ def query(
 
 
 def action(
-    *, role: AccessRole, destructive: bool = False
+    *, role: AccessRole, destructive: bool = False, takes_file: bool = False
 ) -> Callable[
     [Callable[Concatenate[A, Actor, P], Awaitable[Change[Result]]]], ActionMethod[A, P, Result]
 ]:
@@ -329,6 +331,7 @@ def action(
     Args:
         role: The role that an actor needs.
         destructive: Whether it deletes something that cannot be brought back.
+        takes_file: Whether a parameter is a file in base64, so that a call may be large.
 
     Returns:
         The decorator.
@@ -337,9 +340,10 @@ def action(
     def declare(
         handler: Callable[Concatenate[A, Actor, P], Awaitable[Change[Result]]],
     ) -> ActionMethod[A, P, Result]:
-        return ActionMethod(
-            Declaration(handler=handler, role=role, acts=True, destructive=destructive)
+        declaration = Declaration(
+            handler=handler, role=role, acts=True, destructive=destructive, takes_file=takes_file
         )
+        return ActionMethod(declaration)
 
     return declare
 

@@ -107,7 +107,7 @@ class Boxes(Area):
             found = await used.box.glob(pattern, limit=_MOST_FILES)
         return BoxFilesView(paths=[*found.paths], truncated=found.truncated)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, takes_file=True)
     async def put_file(
         self,
         actor: Actor,  # noqa: ARG002

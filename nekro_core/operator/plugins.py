@@ -131,7 +131,7 @@ class Plugins(Area):
         """
         return await self._manager.index(address)
 
-    @action(role=AccessRole.OWNER)
+    @action(role=AccessRole.OWNER, takes_file=True)
     async def upload(
         self,
         actor: Actor,  # noqa: ARG002
@@ -144,8 +144,7 @@ class Plugins(Area):
 
         Args:
             name: The name of the file.
-            data: Its bytes in base64: 45 MB at most, or 3 MB over the HTTP API, whose requests have
-                at most 4 MiB. The audit log does not store them.
+            data: Its bytes in base64, at most 45 MB of bytes. The audit log does not store them.
         """
         with _told("data"):
             stored = await self._manager.keep_upload(name, data.get_secret_value())

@@ -1,6 +1,8 @@
 """Programs call every query and action over HTTP, and get the same errors as the pages."""
 
+import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -72,6 +74,20 @@ async def test_a_failed_action_says_why_and_is_in_the_audit_log(api: httpx.Async
         "failed",
         "owner",
     )
+
+
+async def test_a_plugin_of_six_megabytes_is_uploaded_by_an_owner_alone(
+    api: httpx.AsyncClient,
+) -> None:
+    data = base64.b64encode(b"# " + b"x" * 6_000_000).decode()
+    given = {"name": "large.py", "data": data}
+    answer = await api.post("/plugins/upload", json=given)
+    assert answer.status_code == 200, answer.text
+    assert Path(answer.json()["result"]).stat().st_size == 6_000_002
+    for path, role in (("/plugins/upload", "operator"), ("/undelivered/drop", "owner")):
+        answer = await api.post(path, json=given, headers={"x-role": role})
+        assert answer.status_code == 422
+        assert answer.json()["error"]["message"].endswith("body: more than 4194304 bytes")
 
 
 def a_value(schema: dict[str, Any]) -> object:
