@@ -107,7 +107,7 @@ async def test_weights_that_the_first_start_downloads_are_no_problem(
     write_env()
     found = await findings(folder)
     assert found["model"].ok is None
-    assert "first start" in found["model"].seen
+    assert "the running bot downloads its weights" in found["model"].seen
 
 
 async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(

@@ -49,6 +49,11 @@ async def test_a_download_is_shown_on_every_page_and_cancelled_from_another_one(
             await shown.reload()
         await shown.goto(address + "/ui/console/audit")
         await shown.get_by_role("button", name="Long actions, running: 1").click()
+        # Colours are read when the list has faded in.
+        await expect(row).to_be_visible()
+        await shown.wait_for_function(
+            "() => !document.getAnimations().some((each) => each instanceof CSSTransition)"
+        )
         found = await Axe().run(shown)
         serious = [
             (each["id"], [node["html"] for node in each["nodes"]])

@@ -59,7 +59,7 @@ async def test_a_span_of_ones_own_is_drawn_by_what_suits_it(browser: Browser, ad
     await expect(shown.locator(".nc-chart svg")).to_have_count(5)
 
     async def offered() -> list[str]:
-        await shown.get_by_label("Drawn by").click()
+        await shown.get_by_label("One point for each").click()
         names = await shown.get_by_role("option").all_inner_texts()
         await shown.keyboard.press("Escape")
         return names
@@ -70,10 +70,10 @@ async def test_a_span_of_ones_own_is_drawn_by_what_suits_it(browser: Browser, ad
 
     assert await offered() == ["Hour", "Day"]
     await choose("Last 12 months")
-    await expect(shown.get_by_label("Drawn by")).to_have_value("Month")
+    await expect(shown.get_by_label("One point for each")).to_have_value("Month")
     assert await offered() == ["Day", "Month"]
     await choose("Last 24 hours")
-    await expect(shown.get_by_label("Drawn by")).to_have_value("Hour")
+    await expect(shown.get_by_label("One point for each")).to_have_value("Hour")
     assert await offered() == ["Hour"]
 
     await choose("From one day to another")
@@ -133,7 +133,8 @@ async def test_the_first_page_shows_today_and_the_first_steps(
     await expect(shown.get_by_text("Messages of people")).to_be_visible()
     steps = shown.locator(".nc-home-steps li")
     await expect(steps).to_have_count(4)
-    await expect(steps.filter(has_text="Say who may do what")).to_contain_text("open")
+    await expect(steps.filter(has_text="Talk to the bot")).to_contain_text("done")
+    await expect(steps.filter(has_text="Set your password")).not_to_contain_text("done")
     await steps.filter(has_text="Choose a model").get_by_role("link").click()
     await shown.wait_for_url("**/ui/console/models")
     await shown.context.close()

@@ -30,8 +30,8 @@ async def test_a_recurring_timer_is_set_paused_resumed_run_deleted_and_comes_bac
         await expect(timer).to_contain_text("0 8 * * *")
         assert await timer.locator("img").count() == 0
 
-        await timer.get_by_role("button", name="Run now").click()
-        await expect(page.get_by_text("The bot was told.")).to_be_visible()
+        await timer.get_by_role("button", name="Wake the bot now").click()
+        await expect(page.get_by_text("The bot was woken.")).to_be_visible()
         await timer.get_by_role("button", name="Pause").click()
         await expect(timer).to_contain_text("paused")
         await timer.get_by_role("button", name="Resume").click()

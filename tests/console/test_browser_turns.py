@@ -60,20 +60,20 @@ async def test_a_turn_shows_its_times_its_code_and_its_prompt(page: Page, addres
     for kind in (
         "Waiting for the person",
         "Waiting for a slot",
-        "Step scripted",
+        "Step · scripted",
         "Prompt",
         "Until the first token",
         "Reply",
         "Code",
-        "Statement face = roll(20)",
-        "Statement send_channel_message",
-        "Call roll",
-        "Send You rolled 10.",
+        "Statement · face = roll(20)",
+        "Statement · send_channel_message",
+        "Call · roll",
+        "Send · You rolled 10.",
     ):
         await expect(bars.filter(has_text=kind).first).to_be_visible()
     await expect(bars.filter(has_text="Until the first token")).to_have_count(1)
     await expect(page.get_by_text("Answered: it was written in a private chat.")).to_be_visible()
-    await bars.filter(has_text="Call roll").hover()
+    await bars.filter(has_text="Call · roll").hover()
     await expect(page.get_by_role("tooltip")).to_contain_text('{"args": [20]}')
     await page.mouse.move(0, 0)
     await page.get_by_text("The same as a table").click()

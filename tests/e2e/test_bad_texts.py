@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nekro_core.delivery.clean import MOST_SEGMENTS
-from tests.e2e.whole_bot import LONG_S, WELL, WholeBot, fence, whole_bot
+from tests.e2e.whole_bot import LONG_S, WELL, WholeBot, fence, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.onebot_v11.messages import at, text
 
@@ -75,7 +75,7 @@ async def test_every_text_is_stored_and_answered(whole: WholeBot) -> None:
         assert texts_of(segments) == storable(said), name
         assert [segment["type"] for segment in segments] == ["mention", "text"], name
     assert len(whole.stored(group)) == len(TEXTS)
-    assert set(whole.stops(group)) == {"finished"}
+    await until(lambda: set(whole.stops(group)) == {"finished"})
     assert len(whole.prompts(group)[-1].last_user_text) < 100_000
     await whole.others_are_served()
 

@@ -343,7 +343,7 @@ async def _restores(owner: ConsoleOperator, copy: BotProcess, backup: Path) -> N
     row = page.locator("article", has_text="uploaded-")
     await row.get_by_role("button", name="Restore…").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Passphrase of its secrets").fill(PASSPHRASE)
+    await dialog.get_by_label("Passphrase of the backup").fill(PASSPHRASE)
     await dialog.get_by_role("button", name="Prepare the restore").click()
     await expect(page.get_by_text("Keys and tokens come from the backup.")).to_be_visible()
     await owner.picture("restore")

@@ -169,7 +169,7 @@ async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
     assert (use.errors, use.model_requests) == (2, 0)
     view = await plugins.one(VIEWER, plugin="ann.cup")
     assert (view.errors, view.last_error == use.last_error) == (2, True)
-    with pytest.raises(NoSuchItem, match="no tool 'shak' here; there is shake"):
+    with pytest.raises(NoSuchItem, match="there is no function 'shak'; there is shake"):
         await plugins.try_tool(OTTO, name="shak", arguments={}, chat_key=CHAT)
     with pytest.raises(NoSuchItem, match="shake can only be called in a chat"):
         await plugins.try_tool(OTTO, name="shake", arguments={})
