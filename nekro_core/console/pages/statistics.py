@@ -68,7 +68,7 @@ class _StatisticsPage:
         self._ranking = Ranking(view, self._show_one)
         self._span: dict[str, Any] | None = None
         self._tiles: dict[str, ui.label] = {}
-        self._drawn_notes: list[ui.label] = []
+        self._drawn_notes: list[str] = []
         self._charts: dict[str, ChartCard] = {}
         self._latency: ChartCard | None = None
         self._rows: list[StatisticsRow] = []
@@ -115,11 +115,7 @@ class _StatisticsPage:
         totals = await self._area.totals(self._actor, **self._span, **self._of())
         if _is_used(totals) != drawn:
             return True
-        notes = self._notes(totals)
-        if len(notes) != len(self._drawn_notes):
-            return True
-        for label, note in zip(self._drawn_notes, notes, strict=True):
-            label.text = note
+        self._write_notes(totals)
         for key, value in (await self._figures(totals)).items():
             if key in self._tiles:
                 self._tiles[key].text = value
@@ -162,9 +158,8 @@ class _StatisticsPage:
         with ui.element("div").classes("nc-tiles"):
             figures = await self._figures(totals)
             self._tiles = {key: draw_tile(self._say(key), value) for key, value in figures.items()}
-        self._drawn_notes = [
-            ui.label(note).classes("nc-soft nc-small") for note in self._notes(totals)
-        ]
+        self._drawn_notes, self._notes_place = [], ui.element("div")
+        self._write_notes(totals)
         if _is_used(totals):
             await self._draw_charts()
         else:
@@ -195,6 +190,15 @@ class _StatisticsPage:
             )
             figures["first_words"] = f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "â"
         return figures
+
+    def _write_notes(self, row: StatisticsRow) -> None:
+        notes = self._notes(row)
+        if notes != self._drawn_notes:
+            self._drawn_notes = notes
+            self._notes_place.clear()
+            with self._notes_place:
+                for note in notes:
+                    ui.label(note).classes("nc-soft nc-small")
 
     def _notes(self, row: StatisticsRow) -> list[str]:
         """What must be known about the cost."""
