@@ -201,11 +201,12 @@ def _post_lines(parts: Sequence[StyledPart]) -> list[list[dict[str, Any]]]:
     for part in parts:
         if TextStyle.BLOCK in part.styles:
             code = {"tag": "code_block", "language": part.language.upper(), "text": part.text}
-            lines += [[code], []]
+            # A block has lines of its own: the line ends around it are not written.
+            lines[-1:] = [[code]] if not lines[-1] else [lines[-1], [code]]
             continue
         styles = sorted({_POST_STYLES[each] for each in part.styles if each in _POST_STYLES})
         for position, words in enumerate(part.text.split("\n")):
-            if position:
+            if position or (lines[-1] and lines[-1][-1]["tag"] == "code_block" and words):
                 lines.append([])
             if not words:
                 continue
