@@ -56,7 +56,7 @@ def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **optio
 
 async def test_a_text_is_sent(world: World, tools: ToolSet) -> None:
     assert await run(world, tools, "send_channel_message", "hello") == ToolReturn("sent")
-    assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
+    assert world.outgoing.sent == [(GROUP, (Text("hello", markdown=True),), "run-1")]
 
 
 def said(seq: int, user_id: str, name: str, *segments: Segment) -> Record:
