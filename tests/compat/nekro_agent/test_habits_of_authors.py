@@ -505,3 +505,57 @@ async def test_timers_call_functions_and_are_deleted_by_their_ids(bot_of: OpenPl
         assert bot.chat().texts == ["news: at once"]
         await bot.reload()
         assert await bot.call("plan", 3000, "new") == [True, "new", 1], "the others ended with it"
+
+
+# -- configurations ------------------------------------------------------------------------
+
+
+async def test_a_setting_without_a_default_is_set_while_the_plugin_is_loaded(
+    bot_of: OpenPlugin,
+) -> None:
+    source = """
+from typing import Literal, Optional
+from pydantic import Field, SecretStr
+
+
+@plugin.mount_config()
+class Settings(ConfigBase):
+    API_TOKEN: str = Field(..., title="Token")
+    SECRET: SecretStr
+    LIMIT: int = Field(...)
+    GROUPS: list[str] = Field(...)
+    OTHER: Optional[str]
+    SIZE: int = 3
+
+
+config = plugin.get_config(Settings)
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "settings", "Tells the settings.")
+async def settings(_ctx: AgentCtx) -> list:
+    return [config.API_TOKEN, config.LIMIT, config.GROUPS, config.OTHER, config.SIZE]
+"""
+    async with bot_of(source) as bot:
+        assert await bot.call("settings") == ["", 0, [], None, 3]
+        told = [str(each) for each in bot.info.problems]
+        assert any("no value for API_TOKEN" in each and "config.yaml:1" in each for each in told)
+        assert not any("no value for SIZE" in each for each in told)
+        path = bot.plugin.get_plugin_data_dir() / "config.yaml"
+        path.write_text(path.read_text().replace("API_TOKEN: ''", "API_TOKEN: t"))
+        await bot.reload()
+        assert (await bot.call("settings"))[0] == "t"
+        assert not any("API_TOKEN" in str(each) for each in bot.info.problems)
+
+
+async def test_a_setting_that_accepts_no_empty_value_must_be_set(bot_of: OpenPlugin) -> None:
+    source = """
+from typing import Literal
+
+
+@plugin.mount_config()
+class Settings(ConfigBase):
+    KIND: Literal["a", "b"]
+"""
+    with pytest.raises(PluginNotLoaded, match="KIND: Field required"):
+        async with bot_of(source):
+            pass
