@@ -18,6 +18,7 @@ from nekro_core.plugins.installation.report import state_text
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.testing.clock import FakeClock
 from nekro_core.tools.outcome import ToolFailure
+from tests.compat.nekro_agent.conftest import visitor
 
 HEADER = """
 from nekro_agent.api.plugin import ConfigBase, NekroPlugin, SandboxMethodType, TaskCtl, task
@@ -559,3 +560,44 @@ class Settings(ConfigBase):
     with pytest.raises(PluginNotLoaded, match="KIND: Field required"):
         async with bot_of(source):
             pass
+
+
+# -- pages ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("also", ['@routes.get("/", response_class=HTMLResponse)', ""])
+async def test_a_page_may_have_an_empty_path(bot_of: OpenPlugin, also: str) -> None:
+    source = f"""
+from fastapi import APIRouter, WebSocket
+from fastapi.responses import HTMLResponse
+
+routes = APIRouter(prefix="", tags=["web"])
+
+
+{also}
+@routes.get("", response_class=HTMLResponse)
+async def index():
+    return "<h1>tea</h1>"
+
+
+@routes.post("", status_code=201)
+async def add(value: dict):
+    return value
+
+
+@routes.websocket("")
+async def talk(socket: WebSocket):
+    await socket.accept()
+
+
+@plugin.mount_router()
+def router():
+    return routes
+"""
+    async with bot_of(source) as bot, visitor(bot.app.operator.pages) as visits:
+        assert bot.info.problems == ()
+        for path in ("/ann.habits/", "/ann.habits"):
+            page = await visits.get(path)
+            assert (page.status_code, page.text) == (200, "<h1>tea</h1>")
+        added = await visits.post("/ann.habits/", json={"tea": 1})
+        assert (added.status_code, added.json()) == (201, {"tea": 1})
