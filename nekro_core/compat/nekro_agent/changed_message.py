@@ -10,9 +10,10 @@ from typing import Any
 from loguru import logger
 from pydantic import ValidationError
 
-from nekro_core.chat import ChatMessage, Mention, Reply, Segment, Segments, Text, plain_text
+from nekro_core.chat import ChatMessage, Mention, Reply, Segment, Segments, Text
+from nekro_core.chat.mentions import text_segments
 from nekro_core.chat.rewording import reworded
-from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
+from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage, content_text
 from nekro_core.compat.nekro_agent.legacy_segments import (
     ChatMessageSegment,
     ChatMessageSegmentAt,
@@ -44,7 +45,7 @@ def changed_segments(message: ChatMessage, given: Any) -> Segments | None:
     if isinstance(data, Sequence) and [*data] != before.content_data:
         made = _of_data(message.segments, before.content_data, data)
     if isinstance(text, str) and text != before.content_text and not _told_by(made, text):
-        made = reworded(made, plain_text(made), text)
+        made = _with_mentions(made, reworded(made, content_text(made), text))
     return made if made != message.segments else None
 
 
@@ -52,7 +53,18 @@ def _told_by(segments: Segments, text: str) -> bool:
     """Whether the segments already have the words of a text, and mentions or media that the text
     cannot have. What stands between the words may differ."""
     more = any(not isinstance(each, Text | Reply) for each in segments)
-    return more and "".join(plain_text(segments).split()) == "".join(text.split())
+    return more and "".join(content_text(segments).split()) == "".join(text.split())
+
+
+def _with_mentions(before: Segments, now: Segments) -> Segments:
+    """Make the mentions in a plugin's new words mentions again."""
+    made: list[Segment] = []
+    for each in now:
+        if isinstance(each, Text) and each not in before:
+            made += text_segments(each.text)
+        else:
+            made.append(each)
+    return tuple(made)
 
 
 def _of_data(

@@ -1,5 +1,6 @@
 """What a message hook of a plugin changes of its message, the model and the history see."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,10 +95,14 @@ WHOLE: Segments = (Reply("7"), Mention("10002", "Ann"), Text("look at "), PICTUR
     ("changes", "made"),
     [
         ({}, None),
-        ({"content_text": "@Ann look at [image]"}, None),
+        ({"content_text": "[@id:10002;nickname:Ann@] look at [image]"}, None),
         (
-            {"content_text": "@Ann see [image]"},
+            {"content_text": "[@id:10002;nickname:Ann@]see [image]"},
             (Reply("7"), Mention("10002", "Ann"), Text("see "), PICTURE),
+        ),
+        (
+            {"content_text": "hi [@id:10002;nickname:Ann@]"},
+            (Reply("7"), Text("hi "), Mention("10002", "Ann"), PICTURE),
         ),
         ({"content_text": "nothing"}, (Reply("7"), Text("nothing"), PICTURE)),
         ({"content_data": []}, (Reply("7"),)),
@@ -120,15 +125,36 @@ WHOLE: Segments = (Reply("7"), Mention("10002", "Ann"), Text("look at "), PICTUR
 def test_changes_become_segments(
     changes: dict[str, object], made: Sequence[Segment] | None
 ) -> None:
-    message = ChatMessage(
-        chat_key=ChatKey.parse("test-group_7"),
-        message_id="1",
-        sender=Sender("lin", "Lin"),
-        segments=WHOLE,
-        time=1.0,
-        account="bot",
-    )
+    message = _message(WHOLE)
     given = LegacyChatMessage.of(message)
     for name, value in changes.items():
         setattr(given, name, value)
     assert changed_segments(message, given) == made
+
+
+@pytest.mark.parametrize(
+    ("mention", "found"),
+    [
+        (Mention("10002", "Ann"), ("10002", "Ann")),
+        (Mention("10002", "M@e]i"), ("10002", "Mei")),
+        (Mention("10003", ""), ("10003", "10003")),
+    ],
+)
+def test_a_hook_finds_who_is_mentioned_in_the_text(
+    mention: Mention, found: tuple[str, str]
+) -> None:
+    given = LegacyChatMessage.of(_message((Text("vote "), mention)))
+    match = re.fullmatch(r"vote \[@id:(\d+);nickname:([^@\]]+)@\]", given.content_text)
+    assert match is not None
+    assert match.groups() == found
+
+
+def _message(segments: Segments) -> ChatMessage:
+    return ChatMessage(
+        chat_key=ChatKey.parse("test-group_7"),
+        message_id="1",
+        sender=Sender("lin", "Lin"),
+        segments=segments,
+        time=1.0,
+        account="bot",
+    )
