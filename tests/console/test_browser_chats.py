@@ -125,7 +125,7 @@ async def test_the_second_of_two_people_who_save_is_told_and_keeps_the_text(
     browser: Browser, address: str
 ) -> None:
     first, second = await the_group(browser, address), await the_group(browser, address)
-    names = "Names by which people call the bot, separated by commas"
+    names = "Names of the bot here (with commas)"
     await second.get_by_label(names).fill("Rin")
     await first.get_by_label(names).fill("Mei, Nekro")
     await save(first, names)
@@ -192,12 +192,12 @@ async def test_an_impossible_value_is_told_at_its_field(browser: Browser, addres
     await field.get_by_role("button", name="Save").click()
     await expect(field.get_by_text("Input should be greater than or equal to 0")).to_be_visible()
     await expect(shown.locator(".nc-toast")).to_have_count(0)
-    commands = shown.get_by_label("Permissions that commands need")
+    commands = shown.get_by_label("Permissions of commands")
     await commands.fill("reset")
-    await save(shown, "Permissions that commands need")
+    await save(shown, "Permissions of commands")
     await expect(shown.get_by_text("expected a line such as")).to_be_visible()
     await commands.fill("reset = nobody")
-    await save(shown, "Permissions that commands need")
+    await save(shown, "Permissions of commands")
     await expect(shown.get_by_text("Input should be 'public', 'user'")).to_be_visible()
     await expect(commands).to_have_value("reset = nobody")
     await shown.context.close()
