@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import anyio
 import httpx
@@ -56,6 +57,30 @@ async def test_the_list_is_searched_and_leads_to_the_chat(browser: Browser, addr
     await shown.wait_for_url(f"{address}/ui/console/chats/fake-private_Lin")
     await expect(shown.locator(".nc-chat-history").get_by_text("hello")).to_be_visible()
     await shown.context.close()
+
+
+async def test_ten_thousand_chats_are_read_page_by_page_and_found(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with running_console(tmp_path, data=["chats", "many"]) as address:
+        shown = await opened(browser, f"{address}/ui/console/chats", size=WIDE, theme="light")
+        rows = shown.locator(".nc-chats-row")
+        await expect(rows).to_have_count(50)
+        await shown.get_by_role("button", name="Show older ones").click()
+        await expect(rows).to_have_count(100)
+        begun = time.monotonic()
+        await shown.get_by_label("Name, key or person").fill("fake-group_907777")
+        await expect(rows).to_have_count(1)
+        assert time.monotonic() - begun < 5.0, "a search reads all 10,000 rows in some milliseconds"
+        await expect(rows).to_contain_text("message 7777")
+        await shown.keyboard.press("Control+k")
+        await expect(shown.get_by_placeholder("Find a page, chat")).to_be_focused()
+        await shown.keyboard.type("group_904321")
+        await expect(shown.locator(".nc-palette-found a")).to_have_count(1)
+        await shown.keyboard.press("Enter")
+        await shown.wait_for_url(f"{address}/ui/console/chats/fake-group_904321")
+        await expect(shown.locator(".nc-chat-history")).to_contain_text("message 4321")
+        await shown.context.close()
 
 
 async def test_a_message_says_why_it_was_answered_and_html_is_shown_as_text(
