@@ -128,7 +128,7 @@ async def send_channel_message(
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     segments: list[Segment] = [Reply(await _ctx.known_message(reply_to))] if reply_to else []
     segments += [await _ctx.known_person(each) for each in people]
-    segments.append(Text(f" {text}" if people else text))
+    segments.append(Text(f" {text}" if people else text, markdown=True))
     return _told(await _ctx.send(segments))
 
 
