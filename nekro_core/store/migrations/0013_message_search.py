@@ -63,6 +63,7 @@ class Migration(migrations.Migration):
                 _id(),
                 ("chat_key", fields.CharField(max_length=255)),
                 ("number", fields.BigIntField()),
+                ("first_seq", fields.BigIntField()),
                 ("first_time", fields.FloatField()),
                 ("last_time", fields.FloatField()),
                 ("facts", fields.BinaryField()),
@@ -72,7 +73,7 @@ class Migration(migrations.Migration):
             options={
                 "table": "search_blocks",
                 "app": "store",
-                "unique_together": (("chat_key", "number"),),
+                "unique_together": (("chat_key", "number"), ("chat_key", "first_seq")),
                 "pk_attr": "id",
                 "table_description": "Numbers, times and vectors of 64 neighbouring messages of a chat.",
             },

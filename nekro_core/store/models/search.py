@@ -42,6 +42,7 @@ class SearchBlockTable(Model):
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
     number = fields.BigIntField()
+    first_seq = fields.BigIntField()
     first_time = fields.FloatField()
     last_time = fields.FloatField()
     facts = fields.BinaryField()
@@ -51,7 +52,7 @@ class SearchBlockTable(Model):
     class Meta:
         table_description = "Numbers, times and vectors of 64 neighbouring messages of a chat."
         table = "search_blocks"
-        unique_together = (("chat_key", "number"),)
+        unique_together = (("chat_key", "number"), ("chat_key", "first_seq"))
 
 
 class SearchChangeTable(Model):
