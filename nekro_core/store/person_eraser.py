@@ -16,8 +16,8 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``timers``: timers that were set in the person's turns are deleted.
 - ``statistics`` and ``latencies``: the sums stay, without the person's id and without the keys of
   their private chats.
-- ``search_segments``, ``search_pages``, ``search_blocks``: the words of deleted and changed messages
-  are removed, see `nekro_core.store.search_index`.
+- ``search_segments``, ``search_pages``, ``search_blocks``, ``search_changes``: the words of deleted
+  and changed messages are removed, see `nekro_core.store.search_index`.
 - ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts`` and
   ``message_versions``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.

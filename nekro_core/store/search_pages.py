@@ -1,8 +1,8 @@
 """Encodes the pages of the search index: the terms of one bucket, each with its postings.
 
-A posting is an unsigned number of 32 bits: the position of the message in its segment (20 bits), how
-often the message has the term (4 bits, at most 15), and how many terms it has (8 bits, at most 255).
-The postings of a term are in the order of the messages.
+A posting is an unsigned number of 32 bits: the position of the message in its segment (20 bits),
+how often the message has the term (4 bits, at most 15), and how many terms it has (8 bits, at most
+255). The postings of a term are in the order of the messages.
 
 A page is: the number of terms, the length of the terms' text, the terms with line feeds between
 them, the number of postings of each term, and all postings. Numbers are 32-bit little-endian.
@@ -100,7 +100,7 @@ def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
         page: The page.
         dead: For each position of the segment, whether the message is removed.
     """
-    _, sizes, postings = _parts(page)
+    _, _, postings = _parts(page)
     if not len(postings):
         return None
     gone = dead[postings >> _POSITION]

@@ -9,20 +9,30 @@ _CHANGED = "OLD.recalled <> NEW.recalled OR OLD.segments <> NEW.segments"
 _NOTE = "INSERT INTO search_changes (chat_key, seq) VALUES (OLD.chat_key, OLD.seq);"
 
 _SQLITE = (
-    "CREATE TRIGGER IF NOT EXISTS search_message_changed "
-    f"AFTER UPDATE OF recalled, segments ON messages WHEN {_CHANGED} BEGIN {_NOTE} END",
-    "CREATE TRIGGER IF NOT EXISTS search_message_deleted "
-    f"AFTER DELETE ON messages BEGIN {_NOTE} END",
+    (
+        "CREATE TRIGGER IF NOT EXISTS search_message_changed "
+        f"AFTER UPDATE OF recalled, segments ON messages WHEN {_CHANGED} BEGIN {_NOTE} END"
+    ),
+    (
+        "CREATE TRIGGER IF NOT EXISTS search_message_deleted "
+        f"AFTER DELETE ON messages BEGIN {_NOTE} END"
+    ),
 )
 _POSTGRES = (
-    "CREATE OR REPLACE FUNCTION search_note_change() RETURNS trigger LANGUAGE plpgsql AS "
-    f"$$ BEGIN {_NOTE} RETURN NULL; END $$",
+    (
+        "CREATE OR REPLACE FUNCTION search_note_change() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN {_NOTE} RETURN NULL; END $$"
+    ),
     "DROP TRIGGER IF EXISTS search_message_changed ON messages",
-    "CREATE TRIGGER search_message_changed AFTER UPDATE OF recalled, segments ON messages "
-    f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION search_note_change()",
+    (
+        "CREATE TRIGGER search_message_changed AFTER UPDATE OF recalled, segments ON messages "
+        f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION search_note_change()"
+    ),
     "DROP TRIGGER IF EXISTS search_message_deleted ON messages",
-    "CREATE TRIGGER search_message_deleted AFTER DELETE ON messages "
-    "FOR EACH ROW EXECUTE FUNCTION search_note_change()",
+    (
+        "CREATE TRIGGER search_message_deleted AFTER DELETE ON messages "
+        "FOR EACH ROW EXECUTE FUNCTION search_note_change()"
+    ),
 )
 
 

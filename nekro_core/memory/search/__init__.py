@@ -11,6 +11,8 @@
     word_hits.py   reads the postings of terms, and the newest messages, which have none
     ranking.py     ranks messages by words and by what surrounds them
     meaning.py     compares meanings, with the sentence encoder of the search for tools
+    encoding.py    has the encoder read the messages of searched chats, in the background
+    neighbourhood.py  reads what the index knows of messages and of those around them
     finder.py      the search itself
 
 Decision 0041 has the reasons and the figures. `nekro_core.store.search_index` describes the tables.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta, tzinfo
 
 Span = tuple[float, float]
 """A time span: from the first number up to but not including the second, in seconds since 1970."""
@@ -49,10 +49,12 @@ _NUMERALS = {
     "十一": 11,
     "十二": 12,
 }
-_NUMERAL = "(?:[0-9]{1,3}|十一|十二|[一二三四五六七八九十两几数]|" + (
-    "an?|one|two|three|four|five|six|seven|eight|nine|ten)"
+_NUMERAL = (
+    "(?:[0-9]{1,3}|十一|十二|[一二三四五六七八九十两几数]"
+    "|an?|one|two|three|four|five|six|seven|eight|nine|ten)"
 )
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CJK_WEEKDAYS = ("一月", "二火", "三水", "四木", "五金", "六土", "日天")
 _YEARS_BACK = 10
 """A month without a year may be that of each of so many years."""
 
@@ -61,26 +63,34 @@ _CJK_DATE = re.compile(
     r"(?:((?:19|20)\d\d)年)?(\d{1,2}|十一|十二|[一二三四五六七八九十])月(?:份)?(?:(\d{1,2})[日号號])?"
 )
 _CJK_YEAR = re.compile(r"((?:19|20)\d\d)年(?!\d|[一二三四五六七八九十]{1,2}月)")
-_ENGLISH_DATES = (
-    re.compile(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<month>{_MONTH})\b\.?(?:,? (?P<year>(?:19|20)\d\d))?", re.I),
-    re.compile(rf"\b(?P<month>{_MONTH})\b\.? (?P<day>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (?P<year>(?:19|20)\d\d))?", re.I),
-    re.compile(rf"\b(?P<month>{_MONTH})\b\.?,? (?P<day>)(?P<year>(?:19|20)\d\d)\b", re.I),
-    re.compile(rf"\b(?:in|of|last|since|during|early|late|mid|this|by|until|and)[ -](?P<month>{_MONTH})\b(?P<day>)(?P<year>)", re.I),
-)  # fmt: skip
-_ENGLISH_YEAR = re.compile(r"\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b", re.I)
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_ORDINAL = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_BEFORE_MONTH = "in|of|last|since|during|early|late|mid|this|by|until|and"
+_ENGLISH_DATES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\b{_ORDINAL}(?: of)? (?P<month>{_MONTH})\b\.?(?:,? {_YEAR})?",
+        rf"\b(?P<month>{_MONTH})\b\.? {_ORDINAL}\b(?:,? {_YEAR})?",
+        rf"\b(?P<month>{_MONTH})\b\.?,? (?P<day>){_YEAR}\b",
+        rf"\b(?:{_BEFORE_MONTH})[ -](?P<month>{_MONTH})\b(?P<day>)(?P<year>)",
+    )
+)
+_ENGLISH_YEAR = re.compile(r"\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b", re.IGNORECASE)
 _AGO = re.compile(
-    rf"({_NUMERAL})\s?(?:个|か|ヶ|カ|箇)?\s?(days?|weeks?|months?|years?|天|日|周|星期|礼拜|週間|週|月|年)\s?(ago|前|以前|之前)",
-    re.I,
+    rf"({_NUMERAL})\s?(?:个|か|ヶ|カ|箇)?\s?"
+    r"(days?|weeks?|months?|years?|天|日|周|星期|礼拜|週間|週|月|年)\s?(ago|前|以前|之前)",
+    re.IGNORECASE,
 )
 _RELATIVE_WEEKDAY = re.compile(
-    r"\b(?P<last>last|this|on) (?P<english>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
+    rf"\b(?:last|this|on) (?P<english>{'|'.join(_WEEKDAYS)})\b"
     r"|(?P<chinese>上周|上星期|这周|本周|先週の?|今週の?)(?P<day>[一二三四五六日天月火水木金土])",
-    re.I,
+    re.IGNORECASE,
 )
-_CJK_DAYS = dict(zip("一二三四五六日天月火水木金土", (0, 1, 2, 3, 4, 5, 6, 6, 0, 1, 2, 3, 4, 5), strict=True))  # fmt: skip
+_CJK_DAYS = {each: day for day, some in enumerate(_CJK_WEEKDAYS) for each in some}
 
 _RELATIVE = (
-    (r"\btoday\b|\bthis (?:morning|afternoon|evening)\b|\btonight\b|今天|今日|今晚|今早|今朝|今夜", "day", 0),
+    (r"\btoday\b|\bthis (?:morning|afternoon|evening)\b|\btonight\b", "day", 0),
+    ("今天|今日|今晚|今早|今朝|今夜", "day", 0),
     (r"\byesterday\b|\blast night\b|昨天|昨晚|昨日|昨夜|きのう", "day", -1),
     (r"day before yesterday|前天|一昨日|おととい", "day", -2),
     (r"\bthis week\b|这周|本周|这个?星期|这个?礼拜|今週", "week", 0),
@@ -92,8 +102,8 @@ _RELATIVE = (
     (r"\bthis year\b|今年", "year", 0),
     (r"\blast year\b|去年|昨年", "year", -1),
     (r"year before last|前年|一昨年|おととし", "year", -2),
-)  # fmt: skip
-_RELATIVES = tuple((re.compile(each, re.I), unit, by) for each, unit, by in _RELATIVE)
+)
+_RELATIVES = tuple((re.compile(each, re.IGNORECASE), unit, by) for each, unit, by in _RELATIVE)
 _UNITS = {
     "day": "day", "days": "day", "天": "day", "日": "day",
     "week": "week", "weeks": "week", "周": "week", "星期": "week", "礼拜": "week", "週": "week",
@@ -106,11 +116,12 @@ class BadDate(ValueError):
     """A text is no date. The text of the error says what was expected."""
 
 
-def parse_date(text: str, *, end: bool) -> float:
-    """Read the date of a filter, in the time zone of this machine.
+def parse_date(text: str, zone: tzinfo | None, *, end: bool) -> float:
+    """Read the date of a filter.
 
     Args:
         text: A date such as ``2025-03-08``, or with a time as ``2025-03-08T21:14``.
+        zone: The time zone of the date, unless it names one; None for the machine's.
         end: Whether it ends a span. Then a date without a time means the end of that day.
 
     Returns:
@@ -124,42 +135,49 @@ def parse_date(text: str, *, end: bool) -> float:
         moment = datetime.fromisoformat(plain)
         if end and len(plain) <= len("2025-03-08"):
             moment += timedelta(days=1)
-        return moment.astimezone().timestamp()
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=zone)
+        return moment.timestamp()
     except (ValueError, OverflowError, OSError):
         raise BadDate(
             f"{text[:40]!r} is no date: write 2025-03-08, or 2025-03-08T21:14 with a time"
         ) from None
 
 
-def spans_in(text: str, now: float) -> list[Span]:
+def spans_in(text: str, now: float, zone: tzinfo | None = None) -> list[Span]:
     """Find the times that a text names.
 
     Args:
         text: A question in English, Chinese or Japanese.
         now: The present time; "last week" is relative to it.
+        zone: The time zone; None for the machine's.
 
     Returns:
         The time spans. A month without a year gives that of each of the last ten years.
     """
     try:
-        today = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
+        today = datetime.fromtimestamp(now, zone).date()
         return [
-            (begin.timestamp(), end.timestamp())
+            (_midnight(begin, zone), _midnight(end, zone))
             for begin, end in _dates_in(text, today)
             if end.year > 1970
         ]
     except (ValueError, OverflowError, OSError):
-        return []  # A clock that is far off.
+        return []  # A year or a clock that is far off.
 
 
-def _dates_in(text: str, today: datetime) -> Iterator[tuple[datetime, datetime]]:
+def _midnight(day: date, zone: tzinfo | None) -> float:
+    return datetime.combine(day, time.min, zone).timestamp()
+
+
+def _dates_in(text: str, today: date) -> Iterator[tuple[date, date]]:
     for year, month, day in _DATE.findall(text):
         yield from _calendar(today, int(year), int(month), int(day))
     for year, month, day in _CJK_DATE.findall(text):
         number = int(month) if month.isdigit() else _NUMERALS[month]
         yield from _calendar(today, int(year or 0), number, int(day or 0))
     for year in _CJK_YEAR.findall(text) + _ENGLISH_YEAR.findall(text):
-        yield datetime(int(year), 1, 1), datetime(int(year) + 1, 1, 1)
+        yield date(int(year), 1, 1), date(int(year) + 1, 1, 1)
     for pattern in _ENGLISH_DATES:
         for match in pattern.finditer(text):
             month = _MONTHS[match["month"].lower()]
@@ -174,22 +192,20 @@ def _dates_in(text: str, today: datetime) -> Iterator[tuple[datetime, datetime]]
         yield _weekday(today, match)
 
 
-def _calendar(
-    today: datetime, year: int, month: int, day: int
-) -> Iterator[tuple[datetime, datetime]]:
+def _calendar(today: date, year: int, month: int, day: int) -> Iterator[tuple[date, date]]:
     """Yield the spans of a date whose year or day may be unknown (0)."""
     if not 1 <= month <= 12 or not 0 <= day <= 31:
         return
     for each in [year] if year else range(today.year, today.year - _YEARS_BACK, -1):
-        begin = datetime(each, month, 1)
-        after = datetime(each + month // 12, month % 12 + 1, 1)
+        begin = date(each, month, 1)
+        after = date(each + month // 12, month % 12 + 1, 1)
         if not day:
             yield begin, after
         elif begin + timedelta(days=day) <= after:
             yield begin + timedelta(days=day - 1), begin + timedelta(days=day)
 
 
-def _unit(today: datetime, unit: str, by: int, *, vague: bool = False) -> tuple[datetime, datetime]:
+def _unit(today: date, unit: str, by: int, *, vague: bool = False) -> tuple[date, date]:
     """Return the day, week, month or year that is ``by`` units from the present one. A vague one
     ("two weeks ago") is wider: it lasts from half a unit before to half a unit after."""
     if unit == "day":
@@ -204,13 +220,13 @@ def _unit(today: datetime, unit: str, by: int, *, vague: bool = False) -> tuple[
         return begin, begin + timedelta(days=7)
     if unit == "month":
         months = today.year * 12 + today.month - 1 + by
-        begin = datetime(months // 12, months % 12 + 1, 1)
-        return begin, datetime((months + 1) // 12, (months + 1) % 12 + 1, 1)
-    begin = datetime(today.year + by, 1, 1)
-    return begin, datetime(today.year + by + 1, 1, 1)
+        begin = date(months // 12, months % 12 + 1, 1)
+        return begin, date((months + 1) // 12, (months + 1) % 12 + 1, 1)
+    begin = date(today.year + by, 1, 1)
+    return begin, date(today.year + by + 1, 1, 1)
 
 
-def _weekday(today: datetime, match: "re.Match[str]") -> tuple[datetime, datetime]:
+def _weekday(today: date, match: "re.Match[str]") -> tuple[date, date]:
     monday = today - timedelta(days=today.weekday())
     if match["english"]:
         day = today - timedelta(

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,6 @@ from nekro_core.memory.search.ranking import (
     united,
     weighted,
 )
-from nekro_core.memory.search.terms import terms_of
 from nekro_core.memory.search.word_hits import (
     ChatView,
     Positions,
@@ -61,11 +61,16 @@ _SMALL = 5000
 has not read. In a larger one it does not wait for that: the background task reads them."""
 _ENCODED_AT_ONCE = 32
 _ENCODE_S = 1.0
-"""Seconds for which a search has the encoder read messages: about 400 of them on an idle machine."""
+"""Seconds for which a search has the encoder read messages: 400 of them on an idle machine."""
 _MEANS_THE_SAME = 0.25
 """A message without a word of the question is found if its similarity is at least this."""
 _LISTED_BLOCKS = 64
 """Number of newest blocks in which a search without words looks for messages of a time: 4,096."""
+_RELATED_UP_TO = 20_000
+"""In chats with more messages, related terms are not searched. They are many, and common: in a chat
+of a million messages they would take most of the time."""
+_LATEST = 1e11
+"""Later than any message, in seconds since 1970: the inbox accepts none that is later."""
 _NAMES = 12
 """Number of people whom an error names."""
 
@@ -82,7 +87,7 @@ class MessageQuery:
         words: A question or words, in any language; empty to find all messages that the other
             arguments describe, newest first.
         who: The id or the name of a person of the chat, or ``you`` for the bot's own messages.
-        since: A date, such as ``2025-03-08`` or ``2025-03-08T21:14``, in the machine's time zone.
+        since: A date, such as ``2025-03-08`` or ``2025-03-08T21:14``, in the bot's time zone.
         until: The same. A date without a time means the end of that day.
         kind: One of ``image``, ``voice``, ``video``, ``file``, ``link``, ``forward``.
         limit: Maximum number of messages, 1 to 50.
@@ -116,6 +121,7 @@ class MessageFinder:
         store: The store.
         vectors: Encodes texts; None to search by words alone.
         searched: Called with each chat that is searched, so that its messages are encoded.
+        zone: The time zone of dates; None for the machine's.
         wall: Returns the present time, in seconds since 1970.
         clock: A monotonic clock.
     """
@@ -126,12 +132,14 @@ class MessageFinder:
         vectors: MessageVectors | None = None,
         *,
         searched: Callable[[ChatKey], None] = lambda _: None,
+        zone: tzinfo | None = None,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._vectors = vectors
         self._searched = searched
+        self._zone = zone
         self._wall = wall
         self._clock = clock
 
@@ -149,9 +157,11 @@ class MessageFinder:
         """
         if query.kind and query.kind not in KINDS:
             raise BadSearch(f"kind={query.kind[:40]!r}: expected one of {', '.join(KINDS)}")
-        span = _span(query)
-        question = read_question(query.words, self._wall())
+        span = _span(query, self._zone)
+        question = read_question(query.words, self._wall(), self._zone)
         view = await view_of(self._store, chat_key)
+        if view.total > _RELATED_UP_TO:
+            question = replace(question, related={})
         authors = _author_terms(query.who)
         wanted = [
             *question.terms,
@@ -177,6 +187,18 @@ class MessageFinder:
             self._searched(chat_key)
         records = await self._records(view, places, limit)
         return MessagesFound(tuple(records), view.unread)
+
+    async def count_before(self, chat_key: ChatKey, seq: int) -> int:
+        """Count the messages of a chat before a record, for `unseen_line`. Recalled ones count too.
+
+        Args:
+            chat_key: The chat.
+            seq: The number of the oldest record that is shown.
+
+        Raises:
+            StoreUnavailable: The database does not answer.
+        """
+        return await self._store.search_index.count_before(chat_key, seq)
 
     async def _allowed(
         self,
@@ -328,8 +350,8 @@ class MessageFinder:
         whatever the index says."""
         loose = {view.indexed + at: each.seq for at, each in enumerate(view.loose)}
         found: list[Record] = []
-        for begin in range(0, len(places), MOST_FOUND):
-            some = places[begin : begin + MOST_FOUND].tolist()
+        for begin in range(0, len(places), limit):
+            some = places[begin : begin + limit].tolist()
             numbers = {place // BLOCK for place in some if place < view.indexed}
             blocks = await self._store.search_index.blocks(view.chat_key, numbers)
             seqs = [
@@ -347,15 +369,15 @@ class MessageFinder:
         return found
 
 
-def _span(query: MessageQuery) -> Span | None:
+def _span(query: MessageQuery, zone: tzinfo | None) -> Span | None:
     if not (query.since or query.until):
         return None
     try:
-        since = parse_date(query.since, end=False) if query.since else 0.0
+        since = parse_date(query.since, zone, end=False) if query.since else 0.0
     except BadDate as error:
         raise BadSearch(f"since={error}") from None
     try:
-        until = parse_date(query.until, end=True) if query.until else _LATEST
+        until = parse_date(query.until, zone, end=True) if query.until else _LATEST
     except BadDate as error:
         raise BadSearch(f"until={error}") from None
     if since >= until:
@@ -363,10 +385,6 @@ def _span(query: MessageQuery) -> Span | None:
             f"since={query.since!r} is not before until={query.until!r}: exchange the two"
         )
     return since, until
-
-
-_LATEST = 1e11
-"""Later than any message (`Inbox` accepts none that is later)."""
 
 
 def _author_terms(who: str) -> list[str]:
@@ -396,7 +414,8 @@ def _mask(total: int, *places: Positions) -> NDArray[np.bool_]:
 
 
 def _scaled(cosines: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Scale similarities so that the mean is 0 and the best is 1. Unknown ones count as the mean."""
+    """Scale similarities so that the mean is 0 and the best is 1. Unknown ones count as the
+    mean."""
     if not known.any():
         return np.zeros(len(cosines), np.float32)
     above = np.where(known, cosines - cosines[known].mean(), 0.0)
@@ -408,3 +427,18 @@ def _within(times: NDArray[np.float64], spans: Sequence[Span]) -> NDArray[np.boo
     for since, until in spans:
         found |= (times >= since) & (times < until)
     return found
+
+
+def unseen_line(count: int) -> str:
+    """Return the sentence with which a prompt says that it does not show all messages.
+
+    Args:
+        count: How many earlier messages of the chat are stored and not shown.
+
+    Returns:
+        The sentence, without a line end; empty if there are none.
+    """
+    if count <= 0:
+        return ""
+    messages = "1 earlier message is" if count == 1 else f"{count:,} earlier messages are"
+    return f"{messages} not shown: find_messages finds them."

@@ -1,9 +1,9 @@
 """Keeps the search index complete, in the background.
 
-New messages are added in segments of 128. The messages of a database from before the index are added
-in the same way, so this goes on after a restart where it ended. Each step takes some milliseconds of
-processor time, in a thread, and one short write. While messages arrive, the indexer pauses after
-each step for several times as long as the step took.
+New messages are added in segments of 128. The messages of a database from before the index are
+added in the same way, so this goes on after a restart where it ended. Each step takes some
+milliseconds of processor time, in a thread, and one short write. While messages arrive, the indexer
+pauses after each step for several times as long as the step took.
 """
 
 import time
@@ -31,8 +31,8 @@ from nekro_core.store.search_index import SearchSegment
 from nekro_core.store.search_pages import Postings, bucket_of, with_added
 
 NEWEST = 64
-"""Number of newest messages of a chat that are in no segment. A message can be stored a moment after
-one with a higher number; it must not come after the segment into which it belongs."""
+"""Number of newest messages of a chat that are in no segment. A message can be stored a moment
+after one with a higher number; it must not come after the segment into which it belongs."""
 _LOOK_S = 1.0
 """Seconds between two looks for new messages."""
 _SHARE = 4.0

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import cache
 from importlib.resources import files
 
@@ -46,14 +47,20 @@ class Question:
     spans: tuple[Span, ...]
 
 
-def read_question(text: str, now: float) -> Question:
-    """Read a question. Any text is allowed; nothing in it is an operator."""
+def read_question(text: str, now: float, zone: tzinfo | None = None) -> Question:
+    """Read a question. Any text is allowed; nothing in it is an operator.
+
+    Args:
+        text: The question.
+        now: The present time, for "last week" and the like.
+        zone: The time zone of the times that it names; None for the machine's.
+    """
     text = text[:LONGEST_QUESTION]
     terms = dict.fromkeys(terms_of(_ASKING_EAST.sub(" ", text)))
     telling = [term for term in terms if term not in _ASKING_WORDS] or list(terms)
     chosen = telling[:_MOST_TERMS]
     related = {term: _related()[term] for term in chosen if term in _related()}
-    return Question(text, tuple(chosen), related, tuple(spans_in(text, now)))
+    return Question(text, tuple(chosen), related, tuple(spans_in(text, now, zone)))
 
 
 @cache

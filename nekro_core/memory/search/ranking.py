@@ -111,13 +111,10 @@ def rank(
     """
     if not terms or not total:
         return Ranked(np.zeros(0, np.int64), np.zeros(0, np.float32))
-    if total <= _ALL:
-        places = np.arange(total)
-    else:
-        places = _candidates(terms, total, mean_length, allowed)
+    places = _candidates(terms, total, mean_length, allowed) if total > _ALL else np.arange(total)
     if allowed is not None:
         places = places[allowed[places]]
-    scores = _scores(terms, places, total, mean_length)
+    scores = _scores(terms, places, mean_length)
     order = np.argsort(-scores, kind="stable")
     if total > _ALL:
         order = order[scores[order] > 0]
@@ -156,9 +153,7 @@ def _best(places: Positions, scores: Floats, number: int) -> Positions:
     return places[np.argsort(-scores[places], kind="stable")[:number]]
 
 
-def _scores(
-    terms: Sequence[WeightedTerm], places: Positions, total: int, mean_length: float
-) -> Floats:
+def _scores(terms: Sequence[WeightedTerm], places: Positions, mean_length: float) -> Floats:
     """Return the scores of the messages at these places, which are in order."""
     scores = np.zeros(len(places), np.float32)
     long = np.full(len(places), mean_length, np.float32)

@@ -83,8 +83,8 @@ def merged_segment(segments: Sequence[SearchSegment]) -> SearchSegment:
 def merge_pages(
     pages: Sequence[tuple[SearchSegment, bytes | None]], merged: SearchSegment
 ) -> dict[int, bytes]:
-    """Merge the pages that several segments have for one bucket. Returns the pages of the buckets of
-    the merged segment among which the terms are distributed."""
+    """Merge the pages that several segments have for one bucket. Returns the pages of the buckets
+    of the merged segment among which the terms are distributed."""
     terms: dict[str, list[Postings]] = {}
     for segment, page in pages:
         if page is not None:

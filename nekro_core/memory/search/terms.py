@@ -39,30 +39,26 @@ _COMMON_CHARACTERS = frozenset(
 )
 """Characters that are no term alone. As a part of a pair they are."""
 
-STOP_WORDS = frozenset(
-    """
-    a about after again all also am an and any are as at be been before being but by can can't cannot
-    could couldn't did didn't do does doesn't doing don't down for from had hadn't has hasn't have
-    haven't having he he'd he'll he's her here hers herself him himself his how i i'd i'll i'm i've
-    if in into is isn't it it's its itself just let's me more most my myself no nor not of off on
-    once only or other our ours ourselves out over own same she she'd she'll she's should shouldn't
-    so some such than that that's the their theirs them themselves then there there's these they
-    they'd they'll they're they've this those through to too under until up very was wasn't we we'd
-    we'll we're we've were weren't what what's when where which while who who's whom why will with
-    won't would wouldn't you you'd you'll you're you've your yours yourself im ive dont didnt thats
-    oh ok okay yeah yes hey hi hello lol haha hahaha wow please really well
-    """.split()
-)
+_STOP = """
+a about after again all also am an and any are as at be been before being but by can can't cannot
+could couldn't did didn't do does doesn't doing don't down for from had hadn't has hasn't have
+haven't having he he'd he'll he's her here hers herself him himself his how i i'd i'll i'm i've if
+in into is isn't it it's its itself just let's me more most my myself no nor not of off on once
+only or other our ours ourselves out over own same she she'd she'll she's should shouldn't so some
+such than that that's the their theirs them themselves then there there's these they they'd
+they'll they're they've this those through to too under until up very was wasn't we we'd we'll
+we're we've were weren't what what's when where which while who who's whom why will with won't
+would wouldn't you you'd you'll you're you've your yours yourself im ive dont didnt thats oh ok
+okay yeah yes hey hi hello lol haha hahaha wow please really well
+"""
+STOP_WORDS = frozenset(_STOP.split())
 """English words that are no terms: nearly every message has one, and no question is about them."""
 
-_NUMBERS = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-    if number != 1
-}
+_NUMBER_WORDS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen twenty
+"""
+_NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split()) if number != 1}
 
 
 def terms_of(text: str) -> list[str]:

@@ -24,8 +24,8 @@ from nekro_core.store.search_pages import (
 )
 
 NEWEST_READ = 600
-"""Maximum number of newest messages in no segment that a search reads. There are at most two hundred
-of them, unless the indexer is behind."""
+"""Maximum number of newest messages in no segment that a search reads. There are at most two
+hundred of them, unless the indexer is behind."""
 
 Positions = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -66,7 +66,8 @@ class ChatView:
         indexed: The number of positions in segments. The first of ``newest`` has this position.
         newest: The newest messages that were not recalled.
         unread: Whether there are messages between the segments and ``newest``: the index is behind.
-        removed: Positions of messages that were recalled, edited or deleted since they were indexed.
+        removed: Positions of messages that were recalled, edited or deleted after they were
+            indexed.
         edited: Those of the removed messages that still exist, in their new form. They have the
             positions after ``newest``.
     """
