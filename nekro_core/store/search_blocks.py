@@ -80,3 +80,48 @@ def decode_block(number: int, facts: bytes, vectors: bytes, *, encoded: bool) ->
         vectors=np.frombuffer(vectors, np.uint8).reshape(len(rows), VECTOR_BYTES),
         encoded=encoded,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTable:
+    """Several blocks of a chat, as one table with a row for each message.
+
+    Attributes:
+        numbers: The numbers of the blocks, in order.
+        seqs: The messages' numbers in the store.
+        times: Their times.
+        lengths: How many terms each has.
+        asks: Whether each only asks.
+        vectors: The signs of their vectors.
+    """
+
+    numbers: NDArray[np.int64]
+    seqs: NDArray[np.int64]
+    times: NDArray[np.float64]
+    lengths: NDArray[np.uint8]
+    asks: NDArray[np.bool_]
+    vectors: NDArray[np.uint8]
+
+    def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of messages by their positions in the chat; -1 for those that are in none
+        of the blocks."""
+        if not len(self.numbers):
+            return np.full(len(positions), -1, np.int64)
+        number, at = np.divmod(positions, BLOCK)
+        index = np.minimum(np.searchsorted(self.numbers, number), len(self.numbers) - 1)
+        return np.where(self.numbers[index] == number, index * BLOCK + at, -1)
+
+
+def block_table(
+    numbers: Sequence[int], facts: Sequence[bytes], vectors: Sequence[bytes]
+) -> BlockTable:
+    """Decode blocks, which must be in the order of their numbers. All have `BLOCK` messages."""
+    rows = np.frombuffer(b"".join(facts), _FACTS)
+    return BlockTable(
+        numbers=np.array(numbers, np.int64),
+        seqs=rows["seq"],
+        times=rows["time"],
+        lengths=rows["length"],
+        asks=rows["asks"].astype(np.bool_),
+        vectors=np.frombuffer(b"".join(vectors), np.uint8).reshape(len(rows), VECTOR_BYTES),
+    )

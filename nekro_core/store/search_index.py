@@ -27,8 +27,10 @@ from nekro_core.store.database import Database, InsertStatement, Row, SqlStateme
 from nekro_core.store.search_blocks import (
     BLOCK,
     VECTOR_BYTES,
+    BlockTable,
     IndexedMessage,
     SearchBlock,
+    block_table,
     decode_block,
     encode_facts,
 )
@@ -133,6 +135,20 @@ class SearchIndexRepository:
             )
             found |= {row["number"]: _block_of(row) for row in rows}
         return found
+
+    async def block_table(self, chat_key: ChatKey, numbers: Collection[int]) -> BlockTable:
+        """Get blocks of a chat by their numbers, as one table."""
+        rows: list[Row] = []
+        for some in _slices(sorted(numbers), _IN_ONE_QUERY):
+            rows += await self._database.read(
+                "SELECT number, facts, vectors FROM search_blocks "
+                f"WHERE chat_key = ? AND number IN ({_marks(some)}) ORDER BY number",
+                str(chat_key),
+                *some,
+            )
+        return block_table(
+            *([row[each] for row in rows] for each in ("number", "facts", "vectors"))
+        )
 
     async def blocks_between(
         self, chat_key: ChatKey, since: float, until: float, limit: int

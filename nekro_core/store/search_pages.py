@@ -10,7 +10,7 @@ them, the number of postings of each term, and all postings. Numbers are 32-bit 
 
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,18 +56,68 @@ def bucket_of(term: str, buckets: int) -> int:
     return zlib.crc32(term.encode()) & (buckets - 1)
 
 
-def encode_page(terms: Mapping[str, Postings]) -> bytes:
-    """Encode a page. No term may be empty or contain a line feed."""
+def encode_page(terms: Sequence[str], sizes: NDArray[np.int64], postings: Postings) -> bytes:
+    """Encode a page.
+
+    Args:
+        terms: The terms. None may be empty or contain a line feed.
+        sizes: The number of postings of each term.
+        postings: The postings of all terms, one term after another.
+    """
     names = "\n".join(terms).encode()
-    each = list(terms.values())
     return b"".join(
         (
-            _HEAD.pack(len(each), len(names)),
+            _HEAD.pack(len(terms), len(names)),
             names,
-            np.fromiter(map(len, each), _NUMBER, len(each)).tobytes(),
-            np.concatenate(each).astype(_NUMBER).tobytes() if each else b"",
+            sizes.astype(_NUMBER).tobytes(),
+            postings.astype(_NUMBER).tobytes(),
         )
     )
+
+
+def merge_pages(pages: Iterable[tuple[int, bytes]], buckets: int) -> dict[int, bytes]:
+    """Merge pages of several segments, and distribute the terms among buckets.
+
+    Args:
+        pages: For each page, in the order of the segments: by how much its positions are larger in
+            the merged segment, and the page.
+        buckets: The number of buckets of the merged segment.
+
+    Returns:
+        The pages of the merged segment, by bucket.
+    """
+    numbers: dict[str, int] = {}
+    owners: list[NDArray[np.int64]] = []
+    parts: list[Postings] = []
+    for by, page in pages:
+        names, each_size, each = _parts(page)
+        if not len(each_size):
+            continue
+        own = [numbers.setdefault(name, len(numbers)) for name in names.decode().split("\n")]
+        owners.append(np.repeat(np.array(own, np.int64), each_size))
+        parts.append(moved(each, by))
+    if not numbers:
+        return {}
+    terms = list(numbers)
+    bucket = np.array([bucket_of(term, buckets) for term in terms], np.int64)
+    by_bucket = np.argsort(bucket, kind="stable")
+    place = np.empty(len(terms), np.int64)
+    place[by_bucket] = np.arange(len(terms))
+    owner = place[np.concatenate(owners)]
+    postings = np.concatenate(parts)[np.argsort(owner, kind="stable")]
+    sizes = np.bincount(owner, minlength=len(terms)).astype(np.int64)
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    found: dict[int, bytes] = {}
+    edges = np.searchsorted(bucket[by_bucket], np.arange(buckets + 1))
+    for each in range(buckets):
+        begin, end = int(edges[each]), int(edges[each + 1])
+        if begin < end:
+            found[each] = encode_page(
+                [terms[index] for index in by_bucket[begin:end]],
+                sizes[begin:end],
+                postings[ends[begin] : ends[end]],
+            )
+    return found
 
 
 def decode_page(page: bytes) -> dict[str, Postings]:
@@ -117,7 +167,14 @@ def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
     terms = decode_page(page) if page else {}
     for term, postings in added.items():
         terms[term] = np.sort(np.concatenate((terms.get(term, _NONE), postings)))
-    return encode_page(terms)
+    return _encoded(terms)
+
+
+def _encoded(terms: Mapping[str, Postings]) -> bytes:
+    """Encode a page; terms without postings are left out."""
+    kept = {term: postings for term, postings in terms.items() if len(postings)}
+    sizes = np.array([len(each) for each in kept.values()], np.int64)
+    return encode_page(list(kept), sizes, np.concatenate([_NONE, *kept.values()]))
 
 
 def _parts(page: bytes) -> tuple[bytes, Postings, Postings]:

@@ -230,12 +230,12 @@ class MessageFinder:
     async def _of_span(self, view: ChatView, span: Span) -> NDArray[np.bool_]:
         """Return for each position whether the message is of a time span."""
         mask = np.zeros(view.total, np.bool_)
-        numbers = await self._store.search_index.blocks_between(view.chat_key, *span, view.total)
-        blocks = await self._store.search_index.blocks(view.chat_key, numbers)
-        for number, block in blocks.items():
-            begin = number * BLOCK
-            inside = (block.times >= span[0]) & (block.times < span[1])
-            mask[begin : begin + len(inside)] = inside
+        index = self._store.search_index
+        numbers = await index.blocks_between(view.chat_key, *span, view.total)
+        table = await index.block_table(view.chat_key, numbers)
+        inside = (table.times >= span[0]) & (table.times < span[1])
+        places = (table.numbers[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+        mask[places[inside]] = True
         for position, message in enumerate(view.loose, view.indexed):
             mask[position] = span[0] <= message.time < span[1]
         return mask

@@ -18,8 +18,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.memory.search.message import NOTHING, MessageTerms, message_terms
 from nekro_core.memory.search.segments import (
     SMALLEST,
-    make_pages,
-    merge_pages,
+    make_page,
     merged_segment,
     next_merge,
     posting_of,
@@ -28,7 +27,7 @@ from nekro_core.store import Store, StoreError
 from nekro_core.store.database import Row, Rows
 from nekro_core.store.search_blocks import IndexedMessage
 from nekro_core.store.search_index import SearchSegment
-from nekro_core.store.search_pages import Postings, bucket_of, with_added
+from nekro_core.store.search_pages import Postings, bucket_of, merge_pages, with_added
 
 NEWEST = 64
 """Number of newest messages of a chat that are in no segment. A message can be stored a moment
@@ -220,7 +219,7 @@ def _made(rows: Rows) -> tuple[list[IndexedMessage], dict[int, bytes]]:
         IndexedMessage(row["seq"], row["time"], each.length, each.asks)
         for row, each in zip(rows, found, strict=True)
     ]
-    return messages, make_pages(found, 1)
+    return messages, {0: make_page(found)}
 
 
 def _merged(
@@ -231,5 +230,9 @@ def _merged(
 ) -> dict[int, bytes]:
     made: dict[int, bytes] = {}
     for bucket in buckets:
-        made |= merge_pages([(each, pages.get(each.page(bucket))) for each in segments], merged)
+        there = [each for each in segments if each.page(bucket) in pages]
+        made |= merge_pages(
+            [(each.start - merged.start, pages[each.page(bucket)]) for each in there],
+            merged.buckets,
+        )
     return made

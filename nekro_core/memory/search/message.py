@@ -1,7 +1,6 @@
 """Says what the search index holds of one message."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -90,16 +89,16 @@ def message_terms(segments: str, author: str, user_id: str, name: str) -> Messag
     parts = decode_segments(segments)
     text = searchable_text(parts)[:LONGEST_TEXT]
     words = terms_of(text)
-    terms = Counter(words)
+    terms: dict[str, int] = {}
+    for word in words:
+        terms[word] = terms.get(word, 0) + 1
     for kind in _kinds(parts, text):
         terms[kind] = 1
-    match author:
-        case Author.PERSON:
-            for term in terms_of(name):
-                terms[name_term(term)] = 1
-            terms[person_term(user_id)] = terms[full_name_term(name)] = 1
-        case Author.BOT:
-            terms[BOT] = 1
+    if author == Author.PERSON:
+        for term in _author_terms(user_id, name):
+            terms[term] = 1
+    elif author == Author.BOT:
+        terms[BOT] = 1
     return MessageTerms(terms, len(words), _only_asks(text), text)
 
 
@@ -129,6 +128,12 @@ def searchable_text(segments: Iterable[Segment], depth: int = 0) -> str:
     return " ".join(filter(None, parts))
 
 
+@lru_cache(_CACHED)
+def _author_terms(user_id: str, name: str) -> tuple[str, ...]:
+    names = (name_term(term) for term in terms_of(name))
+    return (*names, person_term(user_id), full_name_term(name))
+
+
 def _kinds(segments: Iterable[Segment], text: str) -> set[str]:
     found: set[str] = set()
     for segment in segments:
@@ -145,12 +150,14 @@ def _kinds(segments: Iterable[Segment], text: str) -> set[str]:
                 found.add(kind_term("forward"))
             case Notice(kind=kind) if kind == CONVERSATION_RESET:
                 found.add(RESET)
-    if _LINK.search(text):
+    if ("/" in text or "." in text) and _LINK.search(text):
         found.add(kind_term("link"))
     return found
 
 
 def _only_asks(text: str) -> bool:
+    if "?" not in text and "？" not in text:
+        return False
     sentences = [each for each in _SENTENCE.findall(text) if len(each.strip()) > 1]
     return bool(sentences) and all(each.rstrip().endswith(("?", "？")) for each in sentences)
 

@@ -69,16 +69,15 @@ async def neighbourhood_of(
         signs=np.zeros((len(wanted), VECTOR_BYTES), np.uint8),
     )
     inside = wanted[wanted < view.indexed]
-    numbers = inside // BLOCK
-    blocks = await store.search_index.blocks(view.chat_key, set(numbers.tolist()))
-    for number, block in blocks.items():
-        begin, end = np.searchsorted(numbers, (number, number + 1))
-        at = inside[begin:end] % BLOCK
-        found.seqs[begin:end] = block.seqs[at]
-        found.times[begin:end] = block.times[at]
-        found.lengths[begin:end] = block.lengths[at]
-        found.asks[begin:end] = block.asks[at]
-        found.signs[begin:end] = block.vectors[at]
+    table = await store.search_index.block_table(view.chat_key, set((inside // BLOCK).tolist()))
+    rows = table.rows(inside)
+    there = rows >= 0
+    at, rows = np.flatnonzero(there), rows[there]
+    found.seqs[at] = table.seqs[rows]
+    found.times[at] = table.times[rows]
+    found.lengths[at] = table.lengths[rows]
+    found.asks[at] = table.asks[rows]
+    found.signs[at] = table.vectors[rows]
     loose = view.loose
     for index in range(len(inside), len(wanted)):
         message = loose[int(wanted[index]) - view.indexed]

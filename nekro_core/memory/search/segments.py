@@ -1,21 +1,12 @@
 """Makes segments of the search index from messages, and merges them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nekro_core.memory.search.message import MessageTerms
 from nekro_core.store.search_index import SearchSegment
-from nekro_core.store.search_pages import (
-    MAX_POSITIONS,
-    Postings,
-    bucket_of,
-    decode_page,
-    encode_page,
-    moved,
-    posting,
-)
+from nekro_core.store.search_pages import MAX_POSITIONS, Postings, encode_page, posting
 
 SMALLEST = 128
 """Number of messages of a segment of level 0."""
@@ -27,29 +18,20 @@ position."""
 assert SMALLEST * MERGED**TOP_LEVEL <= MAX_POSITIONS
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """A message, as the index needs it.
-
-    Attributes:
-        seq: Its number in the store.
-        time: Its time, in seconds since 1970.
-        found: What the index holds of it.
-    """
-
-    seq: int
-    time: float
-    found: MessageTerms
-
-
-def make_pages(messages: Iterable[MessageTerms], buckets: int) -> dict[int, bytes]:
-    """Return the pages of a segment that has these messages, by bucket."""
+def make_page(messages: Iterable[MessageTerms]) -> bytes:
+    """Return the only page of a segment of level 0 that has these messages."""
     terms: dict[str, list[int]] = {}
     for position, message in enumerate(messages):
-        length = message.length
+        once = posting(position, 1, message.length)
         for term, count in message.terms.items():
-            terms.setdefault(term, []).append(posting(position, count, length))
-    return _pages(((term, np.array(each, "<u4")) for term, each in terms.items()), buckets)
+            each = once if count == 1 else posting(position, count, message.length)
+            if term in terms:
+                terms[term].append(each)
+            else:
+                terms[term] = [each]
+    sizes = np.array([len(each) for each in terms.values()], np.int64)
+    postings = np.array([each for some in terms.values() for each in some], np.uint32)
+    return encode_page(list(terms), sizes, postings)
 
 
 def next_merge(segments: Sequence[SearchSegment]) -> Sequence[SearchSegment]:
@@ -80,43 +62,7 @@ def merged_segment(segments: Sequence[SearchSegment]) -> SearchSegment:
     )
 
 
-def merge_pages(
-    pages: Sequence[tuple[SearchSegment, bytes | None]], merged: SearchSegment
-) -> dict[int, bytes]:
-    """Merge the pages that several segments have for one bucket. Returns the pages of the buckets
-    of the merged segment among which the terms are distributed."""
-    terms: dict[str, list[Postings]] = {}
-    for segment, page in pages:
-        if page is not None:
-            for term, postings in decode_page(page).items():
-                terms.setdefault(term, []).append(moved(postings, segment.start - merged.start))
-    joined = (
-        (term, each[0] if len(each) == 1 else np.concatenate(each)) for term, each in terms.items()
-    )
-    return _pages(joined, merged.buckets)
-
-
-def _pages(terms: Iterable[tuple[str, Postings]], buckets: int) -> dict[int, bytes]:
-    found: dict[int, dict[str, Postings]] = {}
-    for term, postings in terms:
-        found.setdefault(bucket_of(term, buckets), {})[term] = postings
-    return {bucket: encode_page(each) for bucket, each in found.items()}
-
-
 def posting_of(message: MessageTerms, position: int) -> Iterator[tuple[str, Postings]]:
     """Yield the postings of one message of a segment."""
     for term, count in message.terms.items():
         yield term, np.array([posting(position, count, message.length)], "<u4")
-
-
-__all__ = [
-    "MERGED",
-    "SMALLEST",
-    "TOP_LEVEL",
-    "StoredMessage",
-    "make_pages",
-    "merge_pages",
-    "merged_segment",
-    "next_merge",
-    "posting_of",
-]

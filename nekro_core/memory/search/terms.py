@@ -14,7 +14,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from snowballstemmer import EnglishStemmer
+from Stemmer import Stemmer
 
 from nekro_core.tools.discovery.words import unified
 
@@ -27,9 +27,9 @@ _KNOWN = 50_000
 """Number of words whose terms are cached, about 6 MB. A chat of 100,000 messages has 30,000."""
 
 _TOKEN = re.compile(
-    "(?P<east>[\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+)"
-    r"|[^\W_\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+"
-    r"(?:['\u2019][a-z]+)?"
+    "([\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+)"
+    r"|([^\W_\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+"
+    r"(?:['\u2019][a-z]+)?)"
 )
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
 _COMMON_CHARACTERS = frozenset(
@@ -64,10 +64,14 @@ _NUMBERS = {word: str(number) for number, word in enumerate(_NUMBER_WORDS.split(
 def terms_of(text: str) -> list[str]:
     """Return the terms of a text, in order. A term that occurs twice is returned twice."""
     terms: list[str] = []
-    for match in _TOKEN.finditer(unified(text[:LONGEST_TEXT])):
-        if match.lastgroup:
-            terms += _of_run(match[0])
-        elif term := _of_word(match[0]):
+    for run, word in _TOKEN.findall(unified(text[:LONGEST_TEXT])):
+        if run:
+            terms += _of_run(run)
+            continue
+        term = _known.get(word)
+        if term is None:
+            term = _learnt(word)
+        if term:
             terms.append(term)
     return terms
 
@@ -84,13 +88,11 @@ def _of_run(run: str) -> list[str]:
 _known: dict[str, str] = {}
 
 
-def _of_word(word: str) -> str:
-    """Return the term of a word, or an empty text for a stop word."""
-    term = _known.get(word)
-    if term is None:
-        if len(_known) >= _KNOWN:
-            _known.clear()
-        term = _known[word] = _made(word[:_LONGEST_WORD].replace("\u2019", "'"))
+def _learnt(word: str) -> str:
+    """Return the term of a word, or an empty text for a stop word, and cache it."""
+    if len(_known) >= _KNOWN:
+        _known.clear()
+    term = _known[word] = _made(word[:_LONGEST_WORD].replace("\u2019", "'"))
     return term
 
 
@@ -109,8 +111,8 @@ def _made(word: str) -> str:
 
 
 @cache
-def _stemmer() -> EnglishStemmer:
-    return EnglishStemmer()
+def _stemmer() -> Stemmer:
+    return Stemmer("english", 0)  # `_known` is the cache
 
 
 @cache

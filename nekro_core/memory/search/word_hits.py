@@ -176,11 +176,11 @@ def _joined(
 
 def _of_loose(view: ChatView, terms: Sequence[str]) -> dict[str, list[tuple[int, int, int]]]:
     found: dict[str, list[tuple[int, int, int]]] = {}
+    wanted = set(terms)
     for position, message in enumerate(view.loose, view.indexed):
         has = message.found.terms
-        for term in terms:
-            if count := has.get(term):
-                found.setdefault(term, []).append((position, count, message.found.length))
+        for term in wanted.intersection(has):
+            found.setdefault(term, []).append((position, has[term], message.found.length))
     return found
 
 
