@@ -109,10 +109,10 @@ def merge_pages(pages: Iterable[tuple[int, bytes]], buckets: int) -> dict[int, b
     ends = np.concatenate(([0], np.cumsum(sizes)))
     found: dict[int, bytes] = {}
     edges = np.searchsorted(bucket[by_bucket], np.arange(buckets + 1))
-    for each in range(buckets):
-        begin, end = int(edges[each]), int(edges[each + 1])
+    for number in range(buckets):
+        begin, end = int(edges[number]), int(edges[number + 1])
         if begin < end:
-            found[each] = encode_page(
+            found[number] = encode_page(
                 [terms[index] for index in by_bucket[begin:end]],
                 sizes[begin:end],
                 postings[ends[begin] : ends[end]],
@@ -156,10 +156,8 @@ def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
     gone = dead[postings >> _POSITION]
     if not gone.any():
         return None
-    kept = {
-        term: postings[~dead[postings >> _POSITION]] for term, postings in decode_page(page).items()
-    }
-    return encode_page({term: postings for term, postings in kept.items() if len(postings)})
+    terms = decode_page(page)
+    return _encoded({term: each[~dead[each >> _POSITION]] for term, each in terms.items()})
 
 
 def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:

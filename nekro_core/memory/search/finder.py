@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nekro_core.chat import ChatKey, Record
+from nekro_core.chat import ChatKey, Record, Reply
 from nekro_core.memory.search.dates import BadDate, Span, parse_date
 from nekro_core.memory.search.indexer import terms_in
 from nekro_core.memory.search.meaning import MessageVectors, encoded_text, similarities
@@ -187,6 +187,28 @@ class MessageFinder:
             self._searched(chat_key)
         records = await self._records(view, places, limit)
         return MessagesFound(tuple(records), view.unread)
+
+    def local_time(self, seconds: float) -> datetime:
+        """Return a time in the time zone of the bot.
+
+        Args:
+            seconds: Seconds since 1970.
+        """
+        return datetime.fromtimestamp(seconds, self._zone).astimezone(self._zone)
+
+    async def answered_by(self, record: Record) -> int:
+        """Return the number of the message to which a message is a reply; 0 if it is none.
+
+        Raises:
+            StoreUnavailable: The database does not answer.
+        """
+        for segment in record.segments:
+            if isinstance(segment, Reply) and segment.message_id:
+                answered = await self._store.messages.by_message_id(
+                    record.chat_key, segment.message_id
+                )
+                return answered.seq if answered and not answered.recalled else 0
+        return 0
 
     async def count_before(self, chat_key: ChatKey, seq: int) -> int:
         """Count the messages of a chat before a record, for `unseen_line`. Recalled ones count too.
