@@ -166,6 +166,14 @@ def spans_in(text: str, now: float, zone: tzinfo | None = None) -> list[Span]:
         return []  # A year or a clock that is far off.
 
 
+def without_relative_times(text: str) -> str:
+    """Remove times that are relative to now, such as "last week". Messages have these words too,
+    and mean another time with them."""
+    for pattern in (_RELATIVE_WEEKDAY, _AGO, *(each for each, _, _ in _RELATIVES)):
+        text = pattern.sub(" ", text)
+    return text
+
+
 def _midnight(day: date, zone: tzinfo | None) -> float:
     return datetime.combine(day, time.min, zone).timestamp()
 

@@ -180,7 +180,7 @@ class MessageFinder:
             ranked = rank(weights, view.total, view.mean_length, allowed)
             places = await self._compared(view, question, ranked)
             self._searched(chat_key)
-        elif not question.terms:
+        elif question.spans or not question.terms:
             places = await self._listed(view, allowed, question.spans)
         else:
             places = await self._by_meaning(view, question, allowed)

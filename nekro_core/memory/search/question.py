@@ -7,7 +7,7 @@ from datetime import tzinfo
 from functools import cache
 from importlib.resources import files
 
-from nekro_core.memory.search.dates import Span, spans_in
+from nekro_core.memory.search.dates import Span, spans_in, without_relative_times
 from nekro_core.memory.search.terms import terms_of
 
 LONGEST_QUESTION = 1000
@@ -56,11 +56,14 @@ def read_question(text: str, now: float, zone: tzinfo | None = None) -> Question
         zone: The time zone of the times that it names; None for the machine's.
     """
     text = text[:LONGEST_QUESTION]
-    terms = dict.fromkeys(terms_of(_ASKING_EAST.sub(" ", text)))
-    telling = [term for term in terms if term not in _ASKING_WORDS] or list(terms)
+    terms = dict.fromkeys(terms_of(_ASKING_EAST.sub(" ", without_relative_times(text))))
+    spans = tuple(spans_in(text, now, zone))
+    telling = [term for term in terms if term not in _ASKING_WORDS]
+    if not telling and not spans:
+        telling = list(terms)
     chosen = telling[:_MOST_TERMS]
     related = {term: _related()[term] for term in chosen if term in _related()}
-    return Question(text, tuple(chosen), related, tuple(spans_in(text, now, zone)))
+    return Question(text, tuple(chosen), related, spans)
 
 
 @cache
