@@ -13,6 +13,7 @@ from nekro_core.store import Store
 
 NOW = 1_700_000_000.0
 """The time of the search: 14 November 2023. A message is written a minute after the one before."""
+ROOM = ChatKey.parse("web-group_room")
 PEOPLE = {"Mei": "10001", "Tom": "10002", "小雨": "10003", "さくら": "10004"}
 
 
@@ -21,7 +22,7 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Runs each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path}/nekro.sqlite3"
-    return await request.getfixturevalue("postgres").database()
+    return str(await request.getfixturevalue("postgres").database())
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ class Talk:
     """A chat in which people write."""
 
     store: Store
-    key: ChatKey = ChatKey.parse("web-group_room")
+    key: ChatKey = ROOM
     now: float = NOW - 100_000.0
 
     async def say(self, who: str, *parts: str | Segment, **more: object) -> Record:

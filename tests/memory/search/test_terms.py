@@ -15,7 +15,7 @@ from nekro_core.memory.search.terms import LONGEST_TEXT, terms_of
         ("we BOUGHT three tickets", "buy 3 ticket"),
         ("the children's teeth", "child tooth"),
         ("Café", "cafe"),
-        ("ＡＢＣ", "abc"),  # noqa: RUF001 (full-width letters are the subject)
+        ("ＡＢＣ", "abc"),
         ("圖書館", "图书馆"),
         ("図書館", "图书馆"),
     ],
