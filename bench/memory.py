@@ -29,7 +29,10 @@ from nekro_core.store.database import Value
 from nekro_core.store.messages import INSERT
 from nekro_core.store.search_blocks import BLOCK, VECTOR_BYTES
 from nekro_core.tools.discovery import SentenceVectors
+from tests.e2e.bot_process import ROOT
+from tests.memory.quality import measure
 
+_CONVERSATIONS = ROOT / "tests/memory/development"
 _LARGE = 1_000_000
 _SMALL = 100_000
 _CHAT = ChatKey.parse("bench-group_1")
@@ -47,9 +50,31 @@ async def figures(*, small: bool = False) -> list[Figure]:
     """The figures of this part."""
     found: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
+        found += await _quality(Path(folder))
         found += await _ingest(Path(folder))
         found += await _speed(Path(folder), _SMALL if small else _LARGE)
     return found
+
+
+async def _quality(folder: Path) -> list[Figure]:
+    encoder = SentenceVectors(timeout_s=250)
+    try:
+        words = await measure(_CONVERSATIONS, f"sqlite://{folder}/words.sqlite3", None)
+        meaning = await measure(_CONVERSATIONS, f"sqlite://{folder}/meaning.sqlite3", encoder)
+    finally:
+        await encoder.aclose()
+    return [
+        Figure(
+            name=f"memory: evidence among the first {first}, {language}",
+            unit="of 1",
+            p50=meaning[language][first],
+            floor=words[language][first],
+            floor_name="by words alone",
+            more_is_better=True,
+        )
+        for language in meaning
+        for first in (10, 20)
+    ]
 
 
 class _Language:

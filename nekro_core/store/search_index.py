@@ -186,7 +186,7 @@ class SearchIndexRepository:
             counted, after = counted + segment.count, segment.last_seq
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS count FROM (SELECT 1 FROM messages "
-            "WHERE chat_key = ? AND seq > ? AND seq < ? LIMIT ?) some",
+            "WHERE chat_key = ? AND seq > ? AND seq < ? LIMIT ?) counted",
             str(chat_key),
             after,
             seq,
