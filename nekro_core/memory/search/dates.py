@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, tzinfo
 
+from nekro_core.system.errors import NekroError
+
 Span = tuple[float, float]
 """A time span: from the first number up to but not including the second, in seconds since 1970."""
 
@@ -46,13 +48,9 @@ _NUMERALS = {
     "eight": 8,
     "nine": 9,
     "ten": 10,
-    "十一": 11,
-    "十二": 12,
+    **{"十" + ones: 10 + n for n, ones in enumerate("一二", 1)},
 }
-_NUMERAL = (
-    "(?:[0-9]{1,3}|十一|十二|[一二三四五六七八九十两几数]"
-    "|an?|one|two|three|four|five|six|seven|eight|nine|ten)"
-)
+_NUMERAL = f"(?:[0-9]{{1,3}}|{'|'.join(sorted(_NUMERALS, key=len, reverse=True))})"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CJK_WEEKDAYS = ("一月", "二火", "三水", "四木", "五金", "六土", "日天")
 _YEARS_BACK = 10
@@ -112,7 +110,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-class BadDate(ValueError):
+class BadDate(NekroError, ValueError):
     """A text is no date. The text of the error says what was expected."""
 
 

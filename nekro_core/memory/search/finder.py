@@ -22,7 +22,7 @@ from nekro_core.memory.search.message import (
     person_term,
 )
 from nekro_core.memory.search.neighbourhood import Neighbourhood, neighbourhood_of, put_signs
-from nekro_core.memory.search.question import Question, read_question
+from nekro_core.memory.search.question import SearchQuestion, read_question
 from nekro_core.memory.search.ranking import (
     RELATED,
     Ranked,
@@ -275,7 +275,9 @@ class MessageFinder:
             f"those who wrote last: {known or 'nobody'}; 'you' for your own messages"
         )
 
-    async def _compared(self, view: ChatView, question: Question, ranked: Ranked) -> Positions:
+    async def _compared(
+        self, view: ChatView, question: SearchQuestion, ranked: Ranked
+    ) -> Positions:
         """Order ranked messages by words, meaning and time."""
         most = _COMPARED if view.total <= _SMALL else _COMPARED_IN_LARGE
         places, words = ranked.positions[:most], ranked.scores[:most]
@@ -297,7 +299,7 @@ class MessageFinder:
         return places[order[kept[order]]]
 
     async def _similar(
-        self, view: ChatView, question: Question, found: Neighbourhood, places: Positions
+        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, places: Positions
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
         """Compare the meaning of the question and of messages. None if no vector is known."""
         if self._vectors is None or not question.text.strip():
@@ -314,7 +316,7 @@ class MessageFinder:
         return None if query is None else similarities(query, found.around(places))
 
     async def _encode(
-        self, view: ChatView, question: Question, found: Neighbourhood, missing: Sequence[int]
+        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, missing: Sequence[int]
     ) -> NDArray[np.float32] | None:
         """Compute the vector of the question, and those of messages for a limited time."""
         assert self._vectors is not None
@@ -358,7 +360,7 @@ class MessageFinder:
         return places[::-1]
 
     async def _by_meaning(
-        self, view: ChatView, question: Question, allowed: NDArray[np.bool_] | None
+        self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None
     ) -> Positions:
         """Return messages that mean what the question says, though none has one of its words."""
         places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
@@ -416,7 +418,7 @@ def _author_terms(who: str) -> list[str]:
     return [person_term(plain), full_name_term(plain)] if plain else []
 
 
-def _weights(question: Question, hits: dict[str, TermHits], total: int) -> list[WeightedTerm]:
+def _weights(question: SearchQuestion, hits: dict[str, TermHits], total: int) -> list[WeightedTerm]:
     found: list[WeightedTerm] = []
     for term in question.terms:
         if term in hits:

@@ -22,16 +22,10 @@ _ASKING_WORDS = frozenset(
     )
 )
 """Words by which people ask. A message that answers does not have them."""
-_ASKING_EAST = re.compile(
-    "什么时候|什么地方|什么|甚么|怎么样|怎么|怎样|为什么|为何|哪里|哪儿|哪个|哪天|哪些|哪位|哪|是谁|谁|"
-    "几点|几号|多少|多久|多大|多远|有没有|是不是|吗|呢|请问|说过|提到|说了|告诉|"
-    "いつ|どこ|誰|だれ|なぜ|どうして|どうやって|どのくらい|どんな|どの|どれ|どう|なに|何|いくつ|いくら|"
-    "でしょうか|でしたか|ですか|ましたか|ますか|言って|言った|教えて"
-)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchQuestion:
     """What a question asks for.
 
     Attributes:
@@ -47,7 +41,7 @@ class Question:
     spans: tuple[Span, ...]
 
 
-def read_question(text: str, now: float, zone: tzinfo | None = None) -> Question:
+def read_question(text: str, now: float, zone: tzinfo | None = None) -> SearchQuestion:
     """Read a question. Any text is allowed; nothing in it is an operator.
 
     Args:
@@ -56,14 +50,23 @@ def read_question(text: str, now: float, zone: tzinfo | None = None) -> Question
         zone: The time zone of the times that it names; None for the machine's.
     """
     text = text[:LONGEST_QUESTION]
-    terms = dict.fromkeys(terms_of(_ASKING_EAST.sub(" ", without_relative_times(text))))
+    terms = dict.fromkeys(terms_of(_asking_pattern().sub(" ", without_relative_times(text))))
     spans = tuple(spans_in(text, now, zone))
     telling = [term for term in terms if term not in _ASKING_WORDS]
     if not telling and not spans:
         telling = list(terms)
     chosen = telling[:_MOST_TERMS]
     related = {term: _related()[term] for term in chosen if term in _related()}
-    return Question(text, tuple(chosen), related, spans)
+    return SearchQuestion(text, tuple(chosen), related, spans)
+
+
+@cache
+def _asking_pattern() -> re.Pattern[str]:
+    """Return the pattern of the words in the file ``asking.txt``."""
+    text = (files("nekro_core.memory.search") / "asking.txt").read_text("utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    words = [word for line in lines for word in line.split()]
+    return re.compile("|".join(sorted(words, key=len, reverse=True)))
 
 
 @cache

@@ -26,11 +26,8 @@ _LONGEST_WORD = 40
 _KNOWN = 50_000
 """Number of words whose terms are cached, about 6 MB. A chat of 100,000 messages has 30,000."""
 
-_TOKEN = re.compile(
-    "([\u3005\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+)"
-    r"|([^\W_\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+"
-    r"(?:['\u2019][a-z]+)?)"
-)
+_EAST = r"\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_TOKEN = re.compile(rf"([{_EAST}]+)|([^\W_{_EAST}]+(?:['\u2019][a-z]+)?)")
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
 _COMMON_CHARACTERS = frozenset(
     "的一是不了在人有我他她它这那个们来到大里说就去子得也和着下自之年过发后作里用道行所然家种"
