@@ -240,6 +240,7 @@ async def _open_services(
             vectors=vectors,
             tasks=tasks,
             uses=PluginUses(clock=time.monotonic, wall=wall),
+            search=message_io.search.finder,
         )
         yield services, PluginModelViews(endpoints=models, groups=groups, host=older)
 
