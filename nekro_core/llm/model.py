@@ -9,10 +9,11 @@ Errors (``retryable`` says whether the same request may succeed later)::
         ├── ModelUnreachable   the network or the provider does not work
         ├── ModelRefused       the model or a filter of the provider declines to answer
         ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
-        └── ReplyBroken        the reply stopped in the middle; its beginning was yielded
+        ├── ReplyBroken        the reply stopped in the middle; its beginning was yielded
+        └── NoModelAnswered    each model of a chain failed, or must not be asked
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -68,6 +69,27 @@ class RequestRejected(ModelError):
 
 class ReplyBroken(ModelError):
     """The reply ended too early, after part of it had arrived."""
+
+
+class PassReason(StrEnum):
+    """Why a model of a chain did not answer a request."""
+
+    KEY = "key"
+    QUOTA = "quota"
+    NOT_READY = "not_ready"
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    REJECTED = "rejected"
+    BROKEN = "broken"
+    """The reply stopped before its first word."""
+    EMPTY = "empty"
+    """The reply ended without a word."""
+    COOLING = "cooling"
+    """It was not asked, because it failed shortly before."""
+    DEARER = "dearer"
+    """It was not asked, because it costs more than the operator allows."""
+    UNFIT = "unfit"
+    """It was not asked, because it cannot do what the request needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +168,27 @@ def message_text(message: PromptMessage) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverOptions:
+    """What a chain of models (`nekro_core.llm.chain`) needs to know about a request. A single model
+    ignores it.
+
+    Attributes:
+        written_for: The profile of the model for which the prompt is written; None if the prompt
+            fits any model.
+        rewrite: Writes the prompt for a model with another profile. Without it, the prompt is sent
+            to each model as it is.
+        on_choice: Called before the first delta is yielded, with the model that answers and the
+            models that did not. It must not raise.
+        may_be_empty: Whether a reply without a word is an answer. If not, the next model is asked.
+    """
+
+    written_for: "ModelProfile | None" = None
+    rewrite: "Callable[[ModelProfile], Awaitable[ChatRequest]] | None" = None
+    on_choice: "Callable[[ModelChoice], None] | None" = None
+    may_be_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
     """One request.
 
@@ -172,6 +215,9 @@ class ChatRequest:
     )
     """Called with the request and its JSON body before the body is sent, also before each retry.
     The function must not change the body and must not raise."""
+    retries: int | None = None
+    """Maximum number of retries. None means that the settings of the model decide."""
+    failover: FailoverOptions = field(default=FailoverOptions(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +298,58 @@ class ModelProfile:
     functions: bool = False
     context_tokens: int = 32_768
     price: Price = Price()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedModel:
+    """A model of a chain that did not answer a request.
+
+    Attributes:
+        name: The name of its group.
+        reason: Why it did not answer.
+        detail: The error, for an operator, without secrets; empty if there was none.
+        seconds: How long the chain waited for it.
+        usage: What it was paid for; None if nothing.
+        price: Its price.
+    """
+
+    name: str
+    reason: PassReason
+    detail: str = ""
+    seconds: float = 0.0
+    usage: RequestUsage | None = None
+    price: Price = Price()
+
+    @property
+    def cost(self) -> float:
+        """What the failed request cost."""
+        return self.price.of(self.usage) if self.usage else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """The model of a chain that answers a request, and those before it that did not. ``name`` is
+    the name of its group."""
+
+    name: str
+    profile: ModelProfile
+    passed: tuple[PassedModel, ...] = ()
+
+
+class NoModelAnswered(ModelError):
+    """No model of a chain answered.
+
+    Args:
+        passed: All models of the chain, in order, each with its reason.
+    """
+
+    def __init__(self, passed: Sequence[PassedModel]) -> None:
+        told = "; ".join(
+            f"{each.name}: {each.reason}{f' ({each.detail})' if each.detail else ''}"
+            for each in passed
+        )
+        super().__init__(f"no model of the chain answers: {told}")
+        self.passed = tuple(passed)
 
 
 class ChatModel(Protocol):

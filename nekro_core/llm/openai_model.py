@@ -159,7 +159,8 @@ class OpenAIChatModel:
                     continue
                 wait = self._backoff(error, tries)
                 too_late = self._clock() + wait >= deadline or wait > _LONGEST_BACKOFF_S
-                if not failed.again or tries >= self._settings.retries or too_late:
+                most = self._settings.retries if request.retries is None else request.retries
+                if not failed.again or tries >= most or too_late:
                     raise error from failed.__cause__
             else:
                 return
