@@ -93,8 +93,16 @@ class ModelChains:
         """Return the chain that turns ask: that of the role ``chat``, or that of the names in
         ``text``, such as ``fast,strong``. None if there is no such model."""
         try:
-            names = chain_names(text) or self.settings.of(ModelRole.CHAT)
+            names = chain_names(text.lower()) or self.settings.of(ModelRole.CHAT)
         except ValueError:
+            return None
+        return self.chain(names, for_turns=True)
+
+    def saving(self, share_left: float) -> ModelChain | None:
+        """Return the chain that turns ask if this share of a daily budget is left; None if the
+        usual models answer."""
+        names = self.settings.saving
+        if not names or share_left >= self.settings.saving_below:
             return None
         return self.chain(names, for_turns=True)
 
