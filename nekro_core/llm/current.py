@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
+from nekro_core.llm.chain import ChainLink, ModelChain
 from nekro_core.llm.model import ChatModel, ChatRequest, Delta, ModelProfile
 
 
@@ -33,3 +34,10 @@ class CurrentModel:
 
     async def aclose(self) -> None:
         """Do nothing: the owner of the model closes it."""
+
+
+def chain_links(model: ChatModel) -> tuple[ChainLink, ...]:
+    """Return the models of the chain that a model stands for; empty if it is no chain."""
+    if isinstance(model, CurrentModel):
+        return chain_links(model.present)
+    return model.links if isinstance(model, ModelChain) else ()

@@ -30,6 +30,8 @@ from tests.llm.chain.failures import FAILURES, SHORT_S, Failure
 from tests.llm.conformance import DICE, ChatModelConformance, ask, words_of
 from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
 
+_TRIES = 3
+"""How often a case is tried if the answer takes more than a second."""
 SWITCHED, KEPT = "the next model answers", "nothing is switched"
 
 
@@ -69,9 +71,12 @@ class TwoModels:
 
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
-        self.now = 0.0
+        self.ahead = 0.0
+        """Seconds by which the clock of the chains is ahead."""
         self.models: dict[str, ChatModel] = {}
-        self.chains = ModelChains(RoleSettings(), self.models.get, clock=lambda: self.now)
+        self.chains = ModelChains(
+            RoleSettings(), self.models.get, clock=lambda: time.monotonic() + self.ahead
+        )
 
     def add(self, name: str, address: str, **settings) -> None:
         fields = {"base_url": address, "model": name, "api_key": "sk-0123456789", **settings}
@@ -113,14 +118,12 @@ async def outcome(case: Failure, folder: Path, two: TwoModels) -> tuple[str, str
         await chain.prepare()
         began = time.monotonic()
         reply = await heard(chain, ask("hi", functions=(DICE,)))
-        # A server that is not silent fails within milliseconds of the request, so the time since
-        # the request is an upper bound of the time since the failure.
-        failed_at = began + (SHORT_S if case.limits else 0.0)
         if reply.words == "from the second":
             assert reply.error is None
             assert reply.choice is not None
             (passed,) = reply.choice.passed
-            return SWITCHED, passed.reason.value, reply.first_at - failed_at
+            assert passed.seconds >= (SHORT_S * 0.9 if case.limits else 0.0)
+            return SWITCHED, passed.reason.value, reply.first_at - began - passed.seconds
         assert not good.requests
         assert isinstance(reply.error, ReplyBroken | ModelRefused)
         assert reply.choice is not None
@@ -130,9 +133,16 @@ async def outcome(case: Failure, folder: Path, two: TwoModels) -> tuple[str, str
 
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: f"{case.moment}: {case.what}")
 async def test_a_failure_at_any_moment(case: Failure, tmp_path: Path, two: TwoModels) -> None:
-    what, reason, seconds = await outcome(case, tmp_path, two)
-    assert (what, reason) == (SWITCHED if case.reason else KEPT, case.reason)
-    assert seconds < 1.0
+    seconds = []
+    for _ in range(_TRIES):
+        what, reason, took = await outcome(case, tmp_path, two)
+        assert (what, reason) == (SWITCHED if case.reason else KEPT, case.reason)
+        seconds.append(took)
+        if took < 1.0:
+            break
+        two.chains.changed(["first", "second"])
+    # A wait of our own code would be in each try; that of a busy machine is not.
+    assert min(seconds) < 1.0
 
 
 async def test_two_models_that_fail_in_turn_answer_each_request(two: TwoModels) -> None:
@@ -174,7 +184,7 @@ async def test_a_model_that_cools_down_is_not_asked_and_then_tried_by_one_reques
         assert passed.reason.value == "cooling"
         assert "unreachable" in passed.detail
         assert len(one.requests) == 1
-        two.now += 30
+        two.ahead += 30
         assert two.chains.breakers["first"].state is BreakerState.HALF_OPEN
         assert (await heard(chain, ask("hi"))).words == "back"
         assert two.chains.breakers["first"].state is BreakerState.CLOSED
