@@ -136,7 +136,8 @@ class FunctionCall:
     ``call_id`` is unique in its reply. It is the provider's id; if the provider sent none, an id is
     made. ``written`` is the received text of the arguments, and ``arguments`` are the parsed
     values. A call with a ``problem`` must not be carried out, because its arguments cannot be
-    parsed or it is incomplete.
+    parsed or it is incomplete. ``provider_data`` is JSON that the provider sent with the call and
+    wants back with it; only the model with the name ``made_by`` gets it.
     """
 
     call_id: str
@@ -144,6 +145,8 @@ class FunctionCall:
     written: str = "{}"
     arguments: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    provider_data: str = ""
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +232,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """The tokens of a request. They are ``estimated`` if the provider did not send their number."""
+    """The tokens of a request. They are ``estimated`` if the provider did not send their number.
+    ``cached_tokens`` of the prompt were read from the provider's cache, and
+    ``cache_written_tokens`` of it were written to it for a price of its own."""
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     estimated: bool = False
+    cache_written_tokens: int = 0
 
     @property
     def tokens(self) -> int:
@@ -257,19 +263,23 @@ class PriceSource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """The price of a million tokens. ``cached`` is the price of prompt tokens that the provider had
-    cached. If ``cached`` is None, these tokens cost as much as other prompt tokens. A price that is
-    not known counts as 0."""
+    cached, ``cache_written`` of those that it wrote to its cache. If one of these is None, such
+    tokens cost as much as other prompt tokens. A price that is not known counts as 0."""
 
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
     source: PriceSource = PriceSource.UNKNOWN
+    cache_written: float | None = None
 
     def of(self, usage: RequestUsage) -> float:
         """Return the cost of a request."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
+        written = min(usage.cache_written_tokens, usage.prompt_tokens - cached)
         read = self.prompt if self.cached is None else self.cached
-        whole = (usage.prompt_tokens - cached) * self.prompt + cached * read
+        write = self.prompt if self.cache_written is None else self.cache_written
+        fresh = usage.prompt_tokens - cached - written
+        whole = fresh * self.prompt + cached * read + written * write
         return (whole + usage.completion_tokens * self.completion) / 1_000_000
 
 
