@@ -4,6 +4,7 @@ from typing import Protocol
 
 from nekro_core.agent.commands.actions import ChangedChats, DirectActions
 from nekro_core.agent.commands.erase_command import erase_command
+from nekro_core.agent.commands.model_command import model_command
 from nekro_core.agent.commands.policy_commands import policy_commands
 from nekro_core.agent.commands.quota_command import quota_command
 from nekro_core.agent.commands.services import CommandServices, command_texts
@@ -52,6 +53,7 @@ def builtin_commands(
             **command_texts(catalogue, "reset"),
         ),
         *policy_commands(services),
+        model_command(services),
         status_command(services, sessions.wait_until_idle),
         quota_command(services),
     )

@@ -26,7 +26,14 @@ from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
-from nekro_core.llm.model import ChatRequest, FunctionCall, ImagePart, message_text
+from nekro_core.llm.model import (
+    ChatRequest,
+    FailoverOptions,
+    FunctionCall,
+    ImagePart,
+    ModelProfile,
+    message_text,
+)
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.resolver import ChatPolicy
 from nekro_core.store import TurnRow
@@ -159,18 +166,23 @@ class TurnContext:
         return [answer.call for step in self._steps for answer in step.calls]
 
     async def write_prompt(
-        self, tools: ToolSet, ctx: AgentCtx, functions: FunctionSet | None = None
+        self,
+        tools: ToolSet,
+        ctx: AgentCtx,
+        functions: FunctionSet | None = None,
+        profile: ModelProfile | None = None,
     ) -> tuple[ChatRequest, bool, PromptSources]:
         """Return the request, whether its reply will be code without a fence, and what the request
-        is made of. If ``functions`` is given, the model calls them natively."""
+        is made of. If ``functions`` is given, the model calls them natively. The prompt is written
+        for the chat's model, unless ``profile`` is that of another one."""
         sources = PromptSources()
         policy = self._services.policies.of(self.chat_key)
-        profile = policy.model.profile
+        profile = profile or policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
             request = await self._write_small_prompt(with_found(tools, found), policy)
             sources.add_text("system", message_text(request.messages[0]), scope=SHARED)
-            return request, profile.grammar, sources
+            return _written_for(request, profile), profile.grammar, sources
         if self._found_before is None:
             # Tools that this turn finds appear in its steps, so the prefix of its prompts does not
             # change.
@@ -186,7 +198,7 @@ class TurnContext:
             functions=functions,
             sources=sources,
         )
-        return request, False, sources
+        return _written_for(request, profile), False, sources
 
     async def _write_small_prompt(self, tools: ToolSet, policy: ChatPolicy) -> ChatRequest:
         codes, turns = await self._past_runs()
@@ -291,6 +303,10 @@ class TurnContext:
             if part := await self._services.pictures.part(path):
                 pictures[path] = part
         return pictures
+
+
+def _written_for(request: ChatRequest, profile: ModelProfile) -> ChatRequest:
+    return replace(request, failover=FailoverOptions(written_for=profile))
 
 
 def _answered_last(

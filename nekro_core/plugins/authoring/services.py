@@ -135,8 +135,17 @@ class ModelLedger(Protocol):
     def check(self) -> None:
         """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
 
-    def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """Count a request. ``started`` is the time from `now` at which the request began."""
+    def count(
+        self,
+        usage: RequestUsage,
+        profile: ModelProfile,
+        started: float,
+        *,
+        role: str = "",
+        extra_cost: float = 0.0,
+    ) -> None:
+        """Count a request. ``started`` is the time from `now` at which the request began.
+        ``extra_cost`` is that of models that failed before the one that answered."""
 
     def now(self) -> float:
         """Get the time in seconds since 1970."""
@@ -154,6 +163,10 @@ class ModelEndpoints(Protocol):
     ) -> ChatModel:
         """Get the model of this name at this URL. Without a URL, this is the bot's own model,
         whatever the name. Raises `RequestRejected` if the values are not valid for an endpoint."""
+
+    def role(self, role: str) -> ChatModel | None:
+        """Get the model of a role, such as ``quick``; None if the operator configured none. Raises
+        `RequestRejected` if there is no such role."""
 
     def price(self, base_url: str, model: str) -> Price:
         """Get the operator's price of a model; zero if the operator configured no such model."""
