@@ -29,6 +29,12 @@ from nekro_core.store.models.console import (
     ConsoleTokenTable,
     DocumentTable,
 )
+from nekro_core.store.models.memory import (
+    MemoryChatTable,
+    MemoryOffTable,
+    NoteTable,
+    SummaryTable,
+)
 from nekro_core.store.models.plugins import (
     ModelUseTable,
     PluginDataTable,
@@ -63,15 +69,19 @@ __all__ = [
     "DeliveryTable",
     "DocumentTable",
     "LatencyTable",
+    "MemoryChatTable",
+    "MemoryOffTable",
     "MessageTable",
     "MessageVersionTable",
     "ModelUseTable",
+    "NoteTable",
     "PluginDataTable",
     "PromptPartTable",
     "PromptTable",
     "RunTable",
     "StatisticsTable",
     "StepTable",
+    "SummaryTable",
     "TimerTable",
     "ToolCallTable",
     "TurnTable",
