@@ -17,13 +17,10 @@ class MemoryProgress:
 
     Attributes:
         drawn_through: The newest record out of which notes were drawn.
-        compacted_seq: The record at which the conversation was compacted; 0 if it never was. Its
-            prompts begin there, with a summary of what was before.
         link: The name that all chats share whose notes are shared; empty if there is none.
     """
 
     drawn_through: int = 0
-    compacted_seq: int = 0
     link: str = ""
 
 
@@ -40,7 +37,6 @@ class MemoryChatRepository:
         return {
             ChatKey.parse(row["chat_key"]): MemoryProgress(
                 drawn_through=int(row["drawn_through"]),
-                compacted_seq=int(row["compacted_seq"]),
                 link=row["link"],
             )
             for row in rows
@@ -69,7 +65,6 @@ class MemoryChatRepository:
                 {
                     "chat_key": str(chat_key),
                     "drawn_through": progress.drawn_through,
-                    "compacted_seq": progress.compacted_seq,
                     "link": progress.link,
                 },
                 key=("chat_key",),

@@ -1,11 +1,12 @@
 """Stores the summaries of what was said in a chat before the messages that a prompt shows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from nekro_core.chat import ChatKey
-from nekro_core.store.database import Database, Row, SqlStatement
+from nekro_core.chat.record import CONVERSATION_COMPACTED, CONVERSATION_RESET
+from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.memory_notes import RecordRange
 
 RECORDS_LEVEL = 1
@@ -61,12 +62,26 @@ class SummaryRepository:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, summary: SummaryRow, *, read: RecordRange | None = None) -> bool:
+    async def put(
+        self,
+        summary: SummaryRow,
+        *,
+        read: RecordRange | None = None,
+        folded: Sequence[int] = (),
+    ) -> bool:
         """Store a summary, in place of one of the same level that begins at the same record.
-        Returns False if one of the records in ``read`` is gone; then nothing is stored. Raises
-        `StoreError`."""
+
+        Returns False if one of the records in ``read``, or one of the summaries in ``folded``, is
+        gone; then nothing is stored. Raises `StoreError`."""
         still, values = read.condition() if read is not None else ("1 = 1", ())
-        columns = {
+        if folded:
+            marks = ", ".join("?" * len(folded))
+            still = (
+                f"(SELECT COUNT(*) FROM memory_summaries s WHERE s.id IN ({marks}) "
+                "AND s.state = 'made') = ?"
+            )
+            values = (*folded, len(folded))
+        columns: dict[str, tuple[Value, str]] = {
             "chat_key": (str(summary.chat_key), "TEXT"),
             "level": (summary.level, "INTEGER"),
             "from_seq": (summary.from_seq, "BIGINT"),
@@ -159,6 +174,32 @@ class SummaryRepository:
             first,
             last,
             True,
+        )
+        return int(row["number"])
+
+    async def newest_reset(self, chat_key: ChatKey, *, after: int, before: int) -> int:
+        """Get the newest record between ``after`` and ``before`` at which the conversation began
+        anew; 0 if there is none. It reads all records of this range."""
+        (row,) = await self._database.read(
+            "SELECT COALESCE(MAX(seq), 0) AS newest FROM messages WHERE chat_key = ? AND seq > ? "
+            "AND seq < ? AND author = 'system' AND segments LIKE ? AND segments NOT LIKE ?",
+            str(chat_key),
+            after,
+            before,
+            f'%"kind":"{CONVERSATION_RESET}"%',
+            f'%"detail":"{CONVERSATION_COMPACTED}"%',
+        )
+        return int(row["newest"])
+
+    async def count_records(self, chat_key: ChatKey, *, after: int, before: int, limit: int) -> int:
+        """Count the records between ``after`` and ``before``, but not further than ``limit``."""
+        (row,) = await self._database.read(
+            "SELECT COUNT(*) AS number FROM (SELECT 1 FROM messages WHERE chat_key = ? "
+            "AND seq > ? AND seq < ? LIMIT ?) some",
+            str(chat_key),
+            after,
+            before,
+            limit,
         )
         return int(row["number"])
 

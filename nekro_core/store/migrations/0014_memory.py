@@ -81,7 +81,6 @@ class Migration(migrations.Migration):
                     fields.CharField(primary_key=True, unique=True, db_index=True, max_length=255),
                 ),
                 ("drawn_through", fields.BigIntField(default=0, db_default=0)),
-                ("compacted_seq", fields.BigIntField(default=0, db_default=0)),
                 (
                     "link",
                     fields.CharField(default="", db_default="", db_index=True, max_length=64),
@@ -91,7 +90,7 @@ class Migration(migrations.Migration):
                 "table": "memory_chats",
                 "app": "store",
                 "pk_attr": "chat_key",
-                "table_description": "How far the notes and summaries of a chat are, and its links.",
+                "table_description": "How far the notes of a chat are, and its links.",
             },
             bases=["Model"],
         ),

@@ -63,17 +63,15 @@ class SummaryTable(Model):
 
 
 class MemoryChatTable(Model):
-    """Up to which record notes were drawn from a chat, and the record at which its conversation was
-    compacted. Chats with the same ``link`` share their notes. The row with an empty key has the
-    newest record of the time before there were notes."""
+    """Up to which record notes were drawn from a chat. Chats with the same ``link`` share their
+    notes. The row with an empty key has the newest record of the time before there were notes."""
 
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, primary_key=True)
     drawn_through = fields.BigIntField(default=0, db_default=0)
-    compacted_seq = fields.BigIntField(default=0, db_default=0)
     link = fields.CharField(max_length=64, default="", db_default="", db_index=True)
 
     class Meta:
-        table_description = "How far the notes and summaries of a chat are, and its links."
+        table_description = "How far the notes of a chat are, and its links."
         table = "memory_chats"
 
 

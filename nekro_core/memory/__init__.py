@@ -1,0 +1,2 @@
+"""Remembers what was said: notes, summaries of earlier messages, and documents to look things up
+in. What was said in one chat never reaches another one, unless an operator links the two."""
