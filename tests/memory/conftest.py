@@ -1,9 +1,10 @@
 """A store with chats, a memory, and a model that a test answers for."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
 from nekro_core.memory.background import NoQuickModel
@@ -118,3 +119,12 @@ async def say(
     known = (*store.chats.seen(key), *store.users.seen(key.instance, record.sender))
     await store.messages.add(record, unique_id=record.message_id or None, before=known)
     return record
+
+
+@pytest.fixture
+def caplog_loguru() -> Iterator[list[str]]:
+    """The lines of the log."""
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{message}", level="DEBUG")
+    yield lines
+    logger.remove(sink)
