@@ -18,6 +18,7 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.files import BoxFileSystem
+from nekro_core.plugins.authoring.memory import ChatMemory, ChatNote
 from nekro_core.plugins.authoring.web import WebhookRequest
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "AgentMessageSegment",
     "AgentMessageSegmentType",
     "BoxFileSystem",
+    "ChatMemory",
     "ChatMessageSegment",
     "ChatMessageSegmentAt",
     "ChatMessageSegmentFile",
@@ -33,6 +35,7 @@ __all__ = [
     "ChatMessageSegmentJsonCard",
     "ChatMessageSegmentPoke",
     "ChatMessageSegmentType",
+    "ChatNote",
     "ChatType",
     "MessageContent",
     "WebhookRequest",

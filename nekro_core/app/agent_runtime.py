@@ -169,6 +169,7 @@ class AgentRuntime:
                     older=older,
                     conduct=policy_file,
                     logs=logs,
+                    memory=message_io.memory,
                     requests=message_io.requests,
                     announcements=message_io.announcements,
                 ),
@@ -182,6 +183,8 @@ class AgentRuntime:
                 policies=policies,
                 actions=command_actions,
                 settings=settings.nekro_agent,
+                inbox=message_io.inbox,
+                memory=message_io.memory,
                 clock=clock,
                 wall=wall,
             )

@@ -64,6 +64,10 @@ class BoundedModel:
         self._clock = clock
         self._day = RateWindow()
 
+    def replace(self, model: BackgroundModel) -> None:
+        """Ask this model from now on."""
+        self._model = model
+
     async def ask(self, instructions: str, text: str, *, max_tokens: int, max_chars: int) -> str:
         """Get an answer of at most ``max_chars`` characters. Raises `NekroError` and
         `TimeoutError`."""

@@ -51,6 +51,15 @@ class ShownMemory:
     notes: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCounts:
+    """How much is remembered of a chat: its own notes, with those that do not hold any more, and
+    its summaries of records."""
+
+    notes: int
+    summaries: int
+
+
 class MemoryKeeper:
     """The memory of all chats. ``clock`` is monotonic; ``wall`` returns seconds since 1970.
     ``zone`` returns the time zone of a chat's dates."""
@@ -68,7 +77,7 @@ class MemoryKeeper:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._settings = settings
+        self.settings = settings
         self._messages_days = messages_days
         self._zone = zone
         self._clock = clock
@@ -76,7 +85,7 @@ class MemoryKeeper:
         self.scope = MemoryScope(store, secret=secret, wall=wall)
         self.notes = NoteBook(store, self.scope, wall)
         self._back_off = BackOff(clock)
-        bounded = BoundedModel(model or NoModel(), settings, clock)
+        self._model = bounded = BoundedModel(model or NoModel(), settings, clock)
         self._drawer = NoteDrawer(bounded, self.notes, self.scope)
         self.summarizer = Summarizer(store, self.scope, bounded, self._back_off, wall)
         self._section = SummarySection(store, self.summarizer)
@@ -84,6 +93,17 @@ class MemoryKeeper:
         self._wake = anyio.Event()
         self._tidied = -_TIDY_S
         self._told_none = False
+
+    def use_model(self, model: BackgroundModel) -> None:
+        """Ask this model from now on."""
+        self._model.replace(model)
+
+    async def source_of(self, chat_key: ChatKey, message_id: str) -> int:
+        """Return the number of a message; 0 if it is not stored. Raises `StoreError`."""
+        record = None
+        if message_id:
+            record = await self._store.messages.by_message_id(chat_key, message_id)
+        return record.seq if record else 0
 
     async def load(self) -> None:
         """Read what is in memory while the bot runs. Call it first. Raises `StoreError`."""
@@ -94,7 +114,7 @@ class MemoryKeeper:
     ) -> ShownMemory:
         """Return what a prompt shows that begins at record ``before_seq`` and has these people. It
         never raises: without the database, the prompt does without."""
-        settings, zone = self._settings, self._zone(chat_key)
+        settings, zone = self.settings, self._zone(chat_key)
         summary = notes = ""
         try:
             if settings.summaries:
@@ -166,7 +186,7 @@ class MemoryKeeper:
         return False
 
     async def _draw_all(self) -> None:
-        if not (self._settings.notes and self._settings.draw_notes):
+        if not (self.settings.notes and self.settings.draw_notes):
             return
         newest = await self._store.messages.newest_seqs()
         for chat_key, seq in [*newest.items()]:
@@ -183,7 +203,7 @@ class MemoryKeeper:
         records = [each for each in records if each.seq > through]
         if not records:
             return
-        paused = records[-1].time <= self._wall() - self._settings.pause_s
+        paused = records[-1].time <= self._wall() - self.settings.pause_s
         if not paused and len(records) < MAX_RECORDS:
             return  # A chat that never pauses is read in parts.
         last = records[-1].seq
@@ -210,17 +230,38 @@ class MemoryKeeper:
     async def _tidy(self) -> None:
         # A clock that is wrong by years must not delete everything, as in `RetentionLoop`.
         now = min(self._wall(), await self._store.retention.newest_message_time() + _DAY_S)
-        if days := self._settings.notes_days:
+        if days := self.settings.notes_days:
             while await self._store.notes.delete_older(now - days * _DAY_S):
                 await anyio.lowlevel.checkpoint()
         if days := self._messages_days():
             await self._store.summaries.delete_older(now - days * _DAY_S)
 
-    def forget(self, chats: Collection[ChatKey]) -> None:
-        """Forget what is in memory about chats that were deleted."""
+    async def counts(self, chat_key: ChatKey) -> MemoryCounts:
+        """Count what is remembered of a chat. Raises `StoreError`."""
+        return MemoryCounts(
+            notes=await self._store.notes.count(chat_key),
+            summaries=await self._store.summaries.count(chat_key),
+        )
+
+    async def switch_off(self, chat_key: ChatKey, user_id: str) -> int:
+        """Remember nothing about a person of the chat's platform any more, and delete what was
+        noted about them and what they said. Summaries in which they spoke are made anew without
+        them. Returns the number of deleted notes. Raises `StoreError`."""
+        await self.scope.set_off(chat_key, user_id, off=True)
+        accounts = self._store.accounts
+        adapter = accounts.adapter_of(chat_key.instance)
+        instances = {chat_key.instance, *accounts.instances(adapter).values()}
+        for instance in sorted(instances):
+            await self._store.summaries.mark_person_stale(instance, user_id)
+        return await self._store.notes.delete_of_person(instances, user_id)
+
+    async def erase_chats(self, chats: Collection[ChatKey]) -> int:
+        """Forget what is in memory about chats whose rows were deleted. Returns how many files were
+        deleted."""
         for chat_key in chats:
             self.scope.forget_chat(chat_key)
             self._waiting.pop(chat_key, None)
+        return 0
 
     async def forget_recalled(self, chat_key: ChatKey) -> None:
         """Delete the notes of a chat that come from recalled messages, and empty the summaries that

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, Row, SqlStatement, Value
-from nekro_core.store.person import is_one_of
+from nekro_core.store.person import chat_key_in, is_one_of
 
 _SLICE = 200
 """Number of notes that one write deletes."""
@@ -241,6 +241,19 @@ class NoteRepository:
             "SELECT id FROM memory_notes WHERE changed < ? LIMIT ?", before, _SLICE
         )
         await self.delete([int(row["id"]) for row in rows])
+        return len(rows)
+
+    async def delete_of_person(self, instances: Collection[str], user_id: str) -> int:
+        """Delete the notes about a person, and of what the person said, in all chats of these
+        instances. Returns their number."""
+        there, beginnings = chat_key_in(instances)
+        ((*rows,),) = await self._database.write(
+            SqlStatement(
+                f"DELETE FROM memory_notes WHERE (about_id = ? OR said_by = ?) AND {there} "
+                "RETURNING id",
+                (user_id, user_id, *beginnings),
+            )
+        )
         return len(rows)
 
     async def delete_recalled(self, chat_key: ChatKey) -> int:

@@ -155,6 +155,30 @@ class SummaryRepository:
         )
         await self.mark_stale(chat_key, [int(row["from_seq"]) for row in rows])
 
+    async def mark_person_stale(self, instance: str, user_id: str) -> None:
+        """Empty the summaries of all chats of an instance that stand for a record of a person."""
+        rows = await self._database.read(
+            "SELECT chat_key, from_seq FROM memory_summaries s WHERE level = ? AND state = ? "
+            "AND EXISTS (SELECT 1 FROM messages m WHERE m.chat_key = s.chat_key AND m.seq BETWEEN "
+            "s.from_seq AND s.through_seq AND m.instance = ? AND m.user_id = ? "
+            "AND m.author = 'person')",
+            RECORDS_LEVEL,
+            SummaryState.MADE.value,
+            instance,
+            user_id,
+        )
+        for row in rows:
+            await self._database.write(*stale_statements(row["chat_key"], int(row["from_seq"])))
+
+    async def count(self, chat_key: ChatKey) -> int:
+        """Count the summaries of records of a chat."""
+        (row,) = await self._database.read(
+            "SELECT COUNT(*) AS number FROM memory_summaries WHERE chat_key = ? AND level = ?",
+            str(chat_key),
+            RECORDS_LEVEL,
+        )
+        return int(row["number"])
+
     async def newest_through(self, chat_key: ChatKey) -> int:
         """Get the newest record that a summary of records stands for; 0 if there is none."""
         (row,) = await self._database.read(

@@ -108,9 +108,7 @@ async def test_progress_links_and_people_who_are_not_remembered_are_kept(store: 
     assert await chats.begin(99) == 17
     await chats.put(GROUP, MemoryProgress(drawn_through=20, link="club"))
     await chats.put(GROUP, MemoryProgress(drawn_through=30, link="club"))
-    assert await chats.all() == {
-        GROUP: MemoryProgress(drawn_through=30, link="club")
-    }
+    assert await chats.all() == {GROUP: MemoryProgress(drawn_through=30, link="club")}
     await chats.set_off("d1", off=True, now=1.0)
     await chats.set_off("d1", off=True, now=2.0)
     await chats.set_off("d2", off=True, now=2.0)

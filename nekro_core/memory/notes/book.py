@@ -168,14 +168,6 @@ class NoteBook:
         """Store a deleted note again, with a new number. Raises `StoreError`."""
         return replace(note, note_id=await self._notes.add(note))
 
-    async def delete_of_person(self, chat_key: ChatKey, user_id: str) -> int:
-        """Delete all notes about a person in all chats of the chat's instance. Returns their
-        number."""
-        chats = [key for key, _ in await self._notes.chats() if key.instance == chat_key.instance]
-        notes = await self._notes.of_chats(chats, about=[user_id], ended=True)
-        await self._notes.delete([each.note_id for each in notes])
-        return len(notes)
-
     async def listed(
         self,
         chat_key: ChatKey,

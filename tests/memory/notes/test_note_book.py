@@ -162,8 +162,8 @@ async def test_nothing_is_remembered_of_a_person_who_does_not_want_it(
     memory: MemoryKeeper,
 ) -> None:
     await kept(memory, about_lin("likes green tea"))
-    await memory.scope.set_off(GROUP, "10001", off=True)
-    assert await memory.notes.delete_of_person(GROUP, "10001") == 1
+    assert await memory.switch_off(GROUP, "10001") == 1
+    assert await texts(memory) == []
     with pytest.raises(NoteRefused, match="wants nothing to be remembered"):
         await memory.notes.keep(GROUP, about_lin("likes black tea"))
     with pytest.raises(NoteRefused):
