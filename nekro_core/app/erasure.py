@@ -62,11 +62,11 @@ async def _from_vectors(
 
 
 async def _from_memory(
-    memory: MemoryKeeper, _person: Person, traces: PersonTraces, _forgotten: RedactionTarget
+    memory: MemoryKeeper, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
     """Forget what the memory holds in memory about the person's private chats, and erase their
     documents. The notes and summaries are erased with the other rows of the database."""
-    return await memory.erase_chats(traces.private)
+    return await memory.erase(person, traces.private)
 
 
 async def _from_facts(

@@ -122,6 +122,7 @@ class MessageIO:
             memory = MemoryKeeper(
                 store,
                 settings.nekro_memory,
+                data=data,
                 secret=partial(kept_secret, data, "memory"),
                 messages_days=lambda: keep.messages_days,
                 zone=lambda _: zone_of(settings.nekro_agent.timezone),
@@ -129,7 +130,9 @@ class MessageIO:
                 wall=wall,
             )
             await memory.load()
+            stack.callback(memory.knowledge.close)
             tasks.start_soon(memory.live, name="memory")
+            tasks.start_soon(memory.knowledge.live, name="documents to look things up in")
             announcements = await stack.enter_async_context(
                 Announcements(data / ANNOUNCEMENTS, outbox.send, clock=wall)
             )

@@ -5,10 +5,12 @@ prompts have asked for, and draws notes out of conversations that have paused. A
 ends a turn.
 """
 
+import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -23,6 +25,7 @@ from nekro_core.memory.background import (
     NoModel,
     NoQuickModel,
 )
+from nekro_core.memory.knowledge.library import KnowledgeLibrary
 from nekro_core.memory.notes.book import NoteBook
 from nekro_core.memory.notes.drawer import MAX_RECORDS, NoteDrawer
 from nekro_core.memory.notes.prompt_notes import notes_section
@@ -30,7 +33,7 @@ from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.memory.summaries.section import SummarySection
 from nekro_core.memory.summaries.summarizer import Summarizer
-from nekro_core.store import Store, StoreError
+from nekro_core.store import Person, Store, StoreError
 from nekro_core.system.errors import NekroError
 
 _LOOK_S = 30.0
@@ -62,13 +65,14 @@ class MemoryCounts:
 
 class MemoryKeeper:
     """The memory of all chats. ``clock`` is monotonic; ``wall`` returns seconds since 1970.
-    ``zone`` returns the time zone of a chat's dates."""
+    ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder."""
 
     def __init__(
         self,
         store: Store,
         settings: MemorySettings,
         *,
+        data: Path,
         secret: Callable[[], str],
         model: BackgroundModel | None = None,
         messages_days: Callable[[], float] = lambda: 0.0,
@@ -89,6 +93,7 @@ class MemoryKeeper:
         self._drawer = NoteDrawer(bounded, self.notes, self.scope)
         self.summarizer = Summarizer(store, self.scope, bounded, self._back_off, wall)
         self._section = SummarySection(store, self.summarizer)
+        self.knowledge = KnowledgeLibrary(data / "knowledge", self.scope, settings)
         self._waiting: dict[ChatKey, int] = {}
         self._wake = anyio.Event()
         self._tidied = -_TIDY_S
@@ -255,13 +260,21 @@ class MemoryKeeper:
             await self._store.summaries.mark_person_stale(instance, user_id)
         return await self._store.notes.delete_of_person(instances, user_id)
 
-    async def erase_chats(self, chats: Collection[ChatKey]) -> int:
-        """Forget what is in memory about chats whose rows were deleted. Returns how many files were
-        deleted."""
-        for chat_key in chats:
+    async def erase(self, person: Person, private: Collection[ChatKey]) -> int:
+        """Delete the documents that a person gave, and those of the person's private chats. Forget
+        what is in memory about these chats, whose rows were deleted. Returns how many documents
+        were deleted. Raises `OSError`."""
+        for chat_key in private:
             self.scope.forget_chat(chat_key)
             self._waiting.pop(chat_key, None)
-        return 0
+        digests = {
+            self.scope.digest_of(adapter, person.user_id)
+            for adapter in (person.adapter, *person.instances)
+        }
+        try:
+            return await self.knowledge.erase(private, digests)
+        except sqlite3.Error as error:
+            raise OSError(f"the index of documents: {error}") from error
 
     async def forget_recalled(self, chat_key: ChatKey) -> None:
         """Delete the notes of a chat that come from recalled messages, and empty the summaries that

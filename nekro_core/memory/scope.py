@@ -89,11 +89,11 @@ class MemoryScope:
 
     def is_off(self, chat_key: ChatKey, user_id: str) -> bool:
         """Return whether nothing is remembered about a person of the chat's platform."""
-        return bool(self._off) and bool(user_id) and self._digest(chat_key, user_id) in self._off
+        return bool(self._off) and bool(user_id) and self.digest(chat_key, user_id) in self._off
 
     async def set_off(self, chat_key: ChatKey, user_id: str, *, off: bool) -> None:
         """Change whether nothing is remembered about a person of the chat's platform."""
-        digest = self._digest(chat_key, user_id)
+        digest = self.digest(chat_key, user_id)
         await self._store.memory_chats.set_off(digest, off=off, now=self._wall())
         if off:
             self._off.add(digest)
@@ -108,7 +108,11 @@ class MemoryScope:
         await self._store.memory_chats.put(chat_key, progress)
         self._chats[chat_key] = progress
 
-    def _digest(self, chat_key: ChatKey, user_id: str) -> str:
-        adapter = self._store.accounts.adapter_of(chat_key.instance)
+    def digest(self, chat_key: ChatKey, user_id: str) -> str:
+        """Return a digest of a person on the platform of a chat."""
+        return self.digest_of(self._store.accounts.adapter_of(chat_key.instance), user_id)
+
+    def digest_of(self, adapter: str, user_id: str) -> str:
+        """Return a digest of a person on the platform of an adapter."""
         text = f"{adapter}:{user_id}".encode(errors="replace")
         return hmac.new(self._secret().encode(), text, hashlib.sha256).hexdigest()

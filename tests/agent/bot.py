@@ -367,7 +367,7 @@ async def running_bot(
             media=media,
             data=folder,
         )
-        memory = MemoryKeeper(store, MemorySettings(), secret=lambda: "secret")
+        memory = MemoryKeeper(store, MemorySettings(), data=folder, secret=lambda: "secret")
         await memory.load()
         commands = CommandServices(
             router=router,

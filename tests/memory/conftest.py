@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from loguru import logger
@@ -88,10 +89,20 @@ async def memory(
 
 
 async def memory_of(
-    store: Store, settings: MemorySettings, model: QuickModel, clock: Clock
+    store: Store,
+    settings: MemorySettings,
+    model: QuickModel,
+    clock: Clock,
+    data: Path | None = None,
 ) -> MemoryKeeper:
     keeper = MemoryKeeper(
-        store, settings, secret=lambda: "a secret", model=model, clock=clock, wall=clock
+        store,
+        settings,
+        data=data or Path(gettempdir()) / "there-are-no-documents-here",
+        secret=lambda: "a secret",
+        model=model,
+        clock=clock,
+        wall=clock,
     )
     await keeper.load()
     return keeper

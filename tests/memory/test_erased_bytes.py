@@ -39,7 +39,7 @@ async def test_no_byte_of_a_person_is_left(tmp_path: Path, clock: Clock) -> None
         person = Person(adapter="onebot_v11", user_id="10001", instances=("onebot_v11",))
         traces = await store.erasing.look(person)
         await store.erasing.erase(person, traces)
-        await memory.erase_chats(traces.private)
+        await memory.erase(person, traces.private)
         await store.erasing.vacuum()
         assert found(tmp_path) == set()
         # What is written afterwards does not bring the private chat back.

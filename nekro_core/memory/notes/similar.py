@@ -29,8 +29,14 @@ _K1, _B = 1.2, 0.75
 """The usual constants of BM25."""
 
 
-@lru_cache(4096)
+@lru_cache(1024)
 def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a note as they are compared, in their order. Results are cached, because
+    the same notes are compared again and again."""
+    return split_words(text)
+
+
+def split_words(text: str) -> tuple[str, ...]:
     """Return the words of a text as they are compared, in their order."""
     found: list[str] = []
     for run in _RUNS.findall(normalize("NFKC", text).casefold()):
