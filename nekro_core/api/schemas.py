@@ -18,7 +18,7 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.files import BoxFileSystem
-from nekro_core.plugins.authoring.memory import ChatMemory, ChatNote
+from nekro_core.plugins.authoring.memory import ChatMemory, ChatNote, KnowledgeEntry
 from nekro_core.plugins.authoring.web import WebhookRequest
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "ChatMessageSegmentType",
     "ChatNote",
     "ChatType",
+    "KnowledgeEntry",
     "MessageContent",
     "WebhookRequest",
 ]

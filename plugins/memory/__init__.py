@@ -67,6 +67,24 @@ async def find_notes(_ctx: AgentCtx, words: str = "", about: str | None = None) 
     return [_line(each) for each in found]
 
 
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL, "search_knowledge", "Look something up in the documents here."
+)
+async def search_knowledge(_ctx: AgentCtx, words: str) -> list[str]:
+    """Look something up in the operator's and this chat's documents. Name the source in the answer.
+
+    Args:
+        words: What to look for.
+
+    Returns:
+        Pieces, each with file, page and heading.
+    """
+    found = await _ctx.memory.search_knowledge(words)
+    if not found:
+        raise ToolFailure(f"search_knowledge: no document has a word of {words!r}")
+    return [f"[{each.source}] {each.text}" for each in found]
+
+
 def _line(note: ChatNote) -> str:
     about = f"about {note.about_name or note.about_id}, " if note.about_id else ""
     ended = f", not any more since {_day(note.until)}" if note.until else ""

@@ -183,6 +183,7 @@ EXPORTS = {
         "ChatMessageSegmentType",
         "ChatNote",
         "ChatType",
+        "KnowledgeEntry",
         "MessageContent",
         "WebhookRequest",
     ],

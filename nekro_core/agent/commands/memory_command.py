@@ -1,5 +1,6 @@
-"""Defines ``/memory``, which shows and changes what is remembered, and ``/compact``."""
+"""Defines ``/memory``, which shows and changes what is remembered, ``/compact`` and ``/learn``."""
 
+import sqlite3
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated
@@ -8,9 +9,11 @@ import anyio
 from loguru import logger
 
 from nekro_core.agent.commands.services import CommandServices, command_texts
-from nekro_core.chat import ChatKey, ChatKind
+from nekro_core.chat import ChatKey, ChatKind, File
+from nekro_core.media.errors import MediaError
 from nekro_core.memory.background import NoQuickModel
 from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.knowledge.library import DocumentRefused
 from nekro_core.memory.notes.book import NoSuchNote, NoteRefused
 from nekro_core.plugins.authoring.command_response import CmdCtl, CommandResponse
 from nekro_core.plugins.authoring.commands import Command, CommandExecutionContext
@@ -70,7 +73,16 @@ def memory_commands(
         await services.inbox.note(chat, "What was said is summarized.", compacts=True)
         return CmdCtl.success(say("own.compact.done", context.lang))
 
+    async def learn(context: CommandExecutionContext) -> CommandResponse:
+        return await answers.learn(context)
+
     return (
+        Command(
+            name="learn",
+            handler=learn,
+            permission=CommandPermission.CHAT_ADMIN,
+            **command_texts(catalogue, "learn"),
+        ),
         Command(
             name="memory",
             handler=show,
@@ -147,6 +159,31 @@ class _MemoryAnswers:
         except NoteRefused as error:
             return CmdCtl.failed(self._say("command.refused", lang, reason=error))
         return CmdCtl.success(self._say("own.memory.changed", lang))
+
+    async def learn(self, context: CommandExecutionContext) -> CommandResponse:
+        """Store the files of the message as documents of the chat."""
+        chat, lang = ChatKey.parse(context.chat_key), context.lang
+        segments = context.record.segments if context.record else ()
+        files = [each.media for each in segments if isinstance(each, File) and each.media.path]
+        if not files:
+            return CmdCtl.failed(self._say("own.learn.no_file", lang))
+        lines, bad = [], False
+        for medium in files:
+            try:
+                data = await anyio.Path(medium.path).read_bytes()
+                stored = await self._memory.knowledge.learn(
+                    chat, medium.name, data, given_by=context.user_id
+                )
+            except (DocumentRefused, MediaError) as error:
+                lines.append(self._say("command.refused", lang, reason=error))
+                bad = True
+            except (OSError, sqlite3.Error) as error:
+                logger.error("{}: a document is not learned: {}", chat, error)
+                lines.append(self._say("command.not_kept", lang))
+                bad = True
+            else:
+                lines.append(self._say("own.learn.done", lang, name=medium.name, n=stored.pieces))
+        return (CmdCtl.failed if bad else CmdCtl.success)("\n".join(lines))
 
     async def _changeable(
         self, context: CommandExecutionContext, chat: ChatKey, number: str

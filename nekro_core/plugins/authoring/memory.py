@@ -1,9 +1,11 @@
 """What plugins may do with the memory of the chat of a call: `AgentCtx.memory`."""
 
+import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.knowledge.library import cited
 from nekro_core.memory.notes.book import NewNote, NoSuchNote, NoteRefused
 from nekro_core.store import NoteKind, NoteOrigin, NoteRow
 from nekro_core.tools.outcome import ToolFailure
@@ -35,6 +37,19 @@ class ChatNote:
     kind: str
     since: float
     until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeEntry:
+    """A piece of a document.
+
+    Attributes:
+        source: Where it is from: file, page and heading.
+        text: The piece.
+    """
+
+    source: str
+    text: str
 
 
 class ChatMemory:
@@ -126,6 +141,30 @@ class ChatMemory:
         person = (await ctx.known_person(about)).user_id if about else None
         found = await self._keeper.notes.find(ctx.chat, words, about=person, limit=limit)
         return [_shown(each) for each in found]
+
+    async def search_knowledge(self, words: str, *, limit: int = 5) -> list[KnowledgeEntry]:
+        """Find pieces of the documents of the bot and of the chat.
+
+        Args:
+            words: The words.
+            limit: The largest number of pieces, 1 to 20.
+
+        Returns:
+            The pieces, the best first.
+
+        Raises:
+            ToolFailure: There are no documents here, or they cannot be read.
+        """
+        keeper = self._ctx.services.memory
+        if keeper is None or not keeper.settings.knowledge:
+            raise ToolFailure("documents are switched off here (NEKRO_MEMORY__KNOWLEDGE)")
+        try:
+            found = await keeper.knowledge.search(self._ctx.chat, words, limit)
+            if not found and not await keeper.knowledge.files(self._ctx.chat):
+                raise ToolFailure("there are no documents here: /learn with a file adds one")
+        except (OSError, sqlite3.Error) as error:
+            raise ToolFailure(f"the documents cannot be read: {error}") from None
+        return [KnowledgeEntry(source=cited(each), text=each.text) for each in found]
 
 
 def _shown(note: NoteRow) -> ChatNote:
