@@ -19,15 +19,18 @@ from nekro_core.media.errors import UnusableMedia
 _UNPACKED = 256 * 1024 * 1024
 """Maximum total size in bytes of the unpacked parts of a Word document or table."""
 _PACKED_PARTS = 10_000
-_LEAST_TEXT = 20
-"""A PDF with fewer characters of text is a scan."""
 _CELLS_IN_ROW = 200
 _Sections = Iterator[dict[str, Any]]
 
 
 def _load(*names: str) -> None:
-    """Load packages with all their modules."""
+    """Load packages with all their modules. Of lxml only what the others need: some of its modules
+    are for doctests and refuse to be loaded."""
     for name in names:
+        if name == "lxml":
+            importlib.import_module("lxml.etree")
+            importlib.import_module("lxml._elementpath")
+            continue
         package = importlib.import_module(name)
         for part in pkgutil.walk_packages(package.__path__, f"{name}."):
             if ".tests" not in part.name and "__main__" not in part.name:
@@ -57,7 +60,7 @@ def _pdf(data: bytes, most: dict[str, int]) -> _Sections:
             continue
         found += len(text.strip())
         yield {"heading": "", "page": number + 1, "text": text}
-    if found < _LEAST_TEXT:
+    if not found:
         raise UnusableMedia(
             f"its {pages} pages have no text: it is a scan. Use a file with recognized text"
         )
@@ -125,9 +128,9 @@ def _check_packed(data: bytes) -> None:
 
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[bytes, dict[str, int]], _Sections]]] = {
-    "pdf": (("pypdf",), _pdf),
-    "docx": (("lxml", "docx"), _docx),
-    "xlsx": (("lxml", "openpyxl"), _xlsx),
+    "pdf": (("encodings", "pypdf"), _pdf),
+    "docx": (("encodings", "lxml", "docx"), _docx),
+    "xlsx": (("encodings", "lxml", "openpyxl"), _xlsx),
 }
 
 

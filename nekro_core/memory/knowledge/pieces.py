@@ -13,6 +13,7 @@ PIECE_CHARS = 1_200
 MAX_PIECES = 5_000
 """Maximum number of pieces of one document. 2,000,000 characters are about 2,000 pieces."""
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 _MAX_HEADING = 200
 
 
@@ -26,22 +27,33 @@ class Piece:
 
 
 def pieces_of(document: DocumentText, *, markdown: bool) -> Iterator[Piece]:
-    """Yield the pieces of a document, at most `MAX_PIECES`. It blocks: 2,000,000 characters take
-    about a second."""
+    """Yield the pieces of a document, at most `MAX_PIECES`. No piece has text of two headings. It
+    blocks: 2,000,000 characters take about a second."""
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
     left = MAX_PIECES
     for section in document.sections:
-        headings = list(_HEADING.finditer(section.text)) if markdown else []
-        above = 0
-        for begin, text in splitter.chunk_indices(section.text):
-            # The heading of a piece is the last one before its end of the first line.
-            first_line = begin + len(text.partition("\n")[0])
-            while above < len(headings) and headings[above].start() <= first_line:
-                above += 1
-            heading = headings[above - 1].group(1) if above else section.heading
-            if not text.strip():
-                continue
-            yield Piece(text=text, heading=heading[:_MAX_HEADING], page=section.page)
-            left -= 1
-            if not left:
-                return
+        parts = _parts(section.text) if markdown else [(section.heading, section.text)]
+        for heading, part in parts:
+            for text in splitter.chunks(part):
+                if not text.strip():
+                    continue
+                yield Piece(text=text, heading=heading[:_MAX_HEADING], page=section.page)
+                left -= 1
+                if not left:
+                    return
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a Markdown text with their headings. A line with ``#`` in a block of code
+    is no heading."""
+    fences = [each.start() for each in _FENCE.finditer(text)]
+    begin, heading, fence = 0, "", 0
+    for found in _HEADING.finditer(text):
+        while fence < len(fences) and fences[fence] < found.start():
+            fence += 1
+        if fence % 2:
+            continue
+        if text[begin : found.start()].strip():
+            yield heading, text[begin : found.start()]
+        begin, heading = found.start(), found.group(1)
+    yield heading, text[begin:]

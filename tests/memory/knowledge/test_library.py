@@ -23,6 +23,10 @@ It stands in the kitchen.
 
 Descale it every three months with citric acid.
 
+```sh
+# not a heading: mauve
+```
+
 ## 保修
 
 保修期为两年，请保留发票。
@@ -63,6 +67,7 @@ async def test_pieces_are_cited_by_file_heading_and_page(library: KnowledgeLibra
     assert (await found(library, "which month changes the filter"))[0] == "pump.pdf, page 2"
     assert (await found(library, "opening hour"))[0] == "office.docx, Opening hours"
     assert (await found(library, "保修期多久"))[0] == "house/coffee.md, 保修"
+    assert await found(library, "mauve") == ["house/coffee.md, Cleaning"]
     assert await found(library, "zeppelin") == []
     assert await found(library, '" OR text:* NEAR( --') == await found(library, "or text near")
     assert await library.look() == 0, "nothing is read twice"
