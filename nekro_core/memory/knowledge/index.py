@@ -12,7 +12,7 @@ from threading import Lock
 
 from loguru import logger
 
-from nekro_core.memory.knowledge.pieces import Piece
+from nekro_core.memory.knowledge.pieces import DocumentPiece
 from nekro_core.memory.notes.similar import split_words
 
 _VERSION = 1
@@ -130,7 +130,7 @@ class KnowledgeIndex:
             if scopes is None or scope in scopes
         ]
 
-    def put(self, file: KnownFile, pieces: Iterable[Piece]) -> None:
+    def put(self, file: KnownFile, pieces: Iterable[DocumentPiece]) -> None:
         """Store a document with its pieces, in place of what was stored of it."""
         name = _searchable(file.path.rpartition("/")[2])
         with self._lock:

@@ -18,7 +18,7 @@ _MAX_HEADING = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class DocumentPiece:
     """A piece of a document, with the heading above it and its page (0 for none)."""
 
     text: str
@@ -26,7 +26,7 @@ class Piece:
     page: int
 
 
-def pieces_of(document: DocumentText, *, markdown: bool) -> Iterator[Piece]:
+def pieces_of(document: DocumentText, *, markdown: bool) -> Iterator[DocumentPiece]:
     """Yield the pieces of a document, at most `MAX_PIECES`. No piece has text of two headings. It
     blocks: 2,000,000 characters take about a second."""
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
@@ -37,7 +37,7 @@ def pieces_of(document: DocumentText, *, markdown: bool) -> Iterator[Piece]:
             for text in splitter.chunks(part):
                 if not text.strip():
                     continue
-                yield Piece(text=text, heading=heading[:_MAX_HEADING], page=section.page)
+                yield DocumentPiece(text=text, heading=heading[:_MAX_HEADING], page=section.page)
                 left -= 1
                 if not left:
                     return
