@@ -170,6 +170,7 @@ class AgentRuntime:
                     older=older,
                     conduct=policy_file,
                     logs=logs,
+                    memory=message_io.memory,
                     requests=message_io.requests,
                     announcements=message_io.announcements,
                 ),
@@ -183,6 +184,8 @@ class AgentRuntime:
                 policies=policies,
                 actions=command_actions,
                 settings=settings.nekro_agent,
+                inbox=message_io.inbox,
+                memory=message_io.memory,
                 clock=clock,
                 wall=wall,
             )

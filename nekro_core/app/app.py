@@ -49,6 +49,7 @@ from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles, RoleBudget
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
@@ -93,6 +94,7 @@ class App:
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
         timers: TimerService,
+        memory: MemoryKeeper,
         boxes: BoxServices,
         data: Path,
         platforms: PlatformControl,
@@ -110,6 +112,8 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self.memory = memory
+        """What the bot remembers of chats."""
         self._tasks = tasks
         self._data = data
         self.settings = settings
@@ -270,6 +274,7 @@ class App:
                 plugins=extensions.plugins,
                 adapters=message_io.adapters,
                 timers=message_io.timers,
+                memory=message_io.memory,
                 boxes=boxes,
                 data=data,
                 platforms=platforms,

@@ -244,6 +244,7 @@ async def _open_services(
                 ModelGroups: groups,
             },
             timers=message_io.timers,
+            memory=message_io.memory,
             models=models,
             vectors=vectors,
             tasks=tasks,

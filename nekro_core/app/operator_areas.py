@@ -35,6 +35,7 @@ from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
 from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.memory import Memory
 from nekro_core.operator.models import Models
 from nekro_core.operator.network import Network
 from nekro_core.operator.operator import Operator
@@ -114,6 +115,7 @@ async def open_operator(
             ),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
+            memory=Memory(audit, message_io.memory, message_io.store),
             models=Models(audit, runtime.models, book),
             embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), book),
             mcp=Mcp(audit, extensions.mcp),

@@ -34,6 +34,8 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
@@ -193,6 +195,7 @@ class Bot:
     plugins: FakePlugins
     sessions: Sessions
     runtime: AgentRuntime
+    memory: MemoryKeeper
     host: AdapterHost
     model: Any
     services: SessionServices
@@ -365,6 +368,8 @@ async def running_bot(
             media=media,
             data=folder,
         )
+        memory = MemoryKeeper(store, MemorySettings(), data=folder, secret=lambda: "secret")
+        await memory.load()
         commands = CommandServices(
             router=router,
             catalogue=catalogue,
@@ -373,6 +378,8 @@ async def running_bot(
             policies=services.policies,
             actions=ActionsInForce(),
             settings=settings,
+            inbox=inbox,
+            memory=memory,
             clock=clock,
             wall=time.time,
         )
@@ -390,6 +397,7 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
+            memory=memory,
             requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
         )
@@ -428,6 +436,7 @@ async def running_bot(
                 model=model,
                 services=services,
                 commands=router,
+                memory=memory,
                 media=media,
                 clock=clock,
             )
