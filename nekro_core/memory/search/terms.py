@@ -29,13 +29,6 @@ _KNOWN = 50_000
 _EAST = r"\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _TOKEN = re.compile(rf"([{_EAST}]+)|([^\W_{_EAST}]+(?:['\u2019][a-z]+)?)")
 _HIRAGANA = re.compile(r"[\u3041-\u309f]+")
-_COMMON_CHARACTERS = frozenset(
-    "的一是不了在人有我他她它这那个们来到大里说就去子得也和着下自之年过发后作里用道行所然家种"
-    "事成方多经么之好都同起没把对还只当想能看天时又已从前些如但与很最给让被吧吗呢啊哦嗯呀哈哪"
-    "谁什怎您你两二三四五六七八九十上中出会要可以"
-)
-"""Characters that are no term alone. As a part of a pair they are."""
-
 _STOP = """
 a about after again all also am an and any are as at be been before being but by can can't cannot
 could couldn't did didn't do does doesn't doing don't down for from had hadn't has hasn't have
@@ -78,7 +71,8 @@ def _of_run(run: str) -> list[str]:
     terms = [
         run[at : at + 2] for at in range(len(run) - 1) if not _HIRAGANA.fullmatch(run, at, at + 2)
     ]
-    terms += [each for each in run if each >= "\u3400" and each not in _COMMON_CHARACTERS]
+    common = _common_characters()
+    terms += [each for each in run if each >= "\u3400" and each not in common]
     return terms
 
 
@@ -118,3 +112,9 @@ def _irregular() -> dict[str, str]:
     text = (files("nekro_core.memory.search") / "irregular.txt").read_text("utf-8")
     lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return {form: base for base, *forms in lines for form in forms}
+
+
+@cache
+def _common_characters() -> frozenset[str]:
+    text = (files("nekro_core.memory.search") / "common_characters.txt").read_text("utf-8")
+    return frozenset("".join(line for line in text.splitlines() if not line.startswith("#")))
