@@ -11,7 +11,7 @@ from typing import Protocol
 from nekro_core.chat import ChatKey
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySections:
     """The texts from memory for one prompt, as plain text without marks; empty if there is nothing
     to say. ``summary`` is about the messages before the ones that the prompt shows. ``notes`` are
@@ -20,6 +20,10 @@ class MemorySections:
 
     summary: str = ""
     notes: str = ""
+
+
+NO_SECTIONS = MemorySections()
+"""Nothing is remembered."""
 
 
 class MemoryReader(Protocol):
@@ -44,4 +48,4 @@ class NoMemory:
         people: Collection[str],  # noqa: ARG002
     ) -> MemorySections:
         """Return empty sections."""
-        return MemorySections()
+        return NO_SECTIONS

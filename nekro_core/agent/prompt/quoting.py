@@ -1,6 +1,7 @@
 """Marks quoted text in a prompt, so that it cannot look like a line of the program.
 
-The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Each line of quoted
+The program's lines begin with a word in brackets (`OWN_MARKS`), with a message's number (``#311``),
+or with ``+``. Each line of quoted
 text begins with the mark ``>``. Quoted text is cut first and marked afterwards. In the opposite
 order a cut could remove a mark: a file of 20,000 letters once put a line into the prompt that
 looked like a line of the program.
@@ -18,14 +19,18 @@ from nekro_core.llm.model import AudioPart, ImagePart
 OWN_MARKS = (
     "before",
     "chat",
+    "date",
     "error",
     "message",
     "note",
+    "notes",
     "now",
     "output",
     "picture",
+    "ran",
     "result",
     "sent",
+    "summary",
     "system",
     "task",
 )

@@ -20,8 +20,8 @@ CHAT = "chat"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRecord:
-    """The line of a record. ``limit`` is the maximum number of characters of a message. ``mark`` is
-    1 for a record to answer, 2 for one that another turn will answer, else 0."""
+    """The lines of a record. ``limit`` is the maximum number of characters of a message. ``mark``
+    is the number of its `LineMarks`."""
 
     seq: int
     line: str
