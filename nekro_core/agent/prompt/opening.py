@@ -14,6 +14,7 @@ from nekro_core.agent.settings import PromptSettings
 from nekro_core.chat import Author, ChatKind, Image, Record
 from nekro_core.llm.model import ImagePart, Part, PromptMessage, TextPart
 from nekro_core.llm.tokens import IMAGE_TOKENS, estimate_tokens
+from nekro_core.store.decisions import DecisionReason
 
 _MEMORY_CHARS = 12_000
 """Maximum number of characters of a summary or of the notes. Memory has a smaller budget of its
@@ -23,16 +24,19 @@ _LEAST_MESSAGE = 200
 _RECORD_TOKENS = 120
 """Tokens of a record of `_LEAST_MESSAGE` characters in the worst case."""
 _LISTED = 8
-"""Maximum number of records that the note about missing pictures names."""
+"""Maximum number of pictures that the note about missing pictures names."""
 _OTHERS_WAIT = "[note] LATER marks what others ask: their turns come right after this one."
+
+_UNSURE = frozenset({DecisionReason.NAMED.value})
+"""Reasons for an answer with which the message may not be meant for the bot."""
+_IF_MEANT = " if it is meant for you; if you are only spoken about, stay silent."
 
 
 @dataclass(frozen=True, slots=True)
 class _ShownPicture:
-    """A picture that the prompt shows. ``number`` counts the pictures of its record from 1,
-    ``index`` its media from 0."""
+    """A picture that the prompt shows. ``index`` counts the media of its record from 0."""
 
-    number: int
+    name: str
     index: int
     part: ImagePart
 
@@ -62,9 +66,8 @@ def opening_message(
             text.append(block)
             sources.add_text("ran", block)
         text.append(each.line)
-        several = len(pictures.get(each.seq, ())) > 1
         for picture in pictures.get(each.seq, ()):
-            label = f"[picture] {f'{picture.number} of ' * several}#{each.seq}:"
+            label = f"[picture] {picture.name}:"
             sources.add_text("picture", label, scope=OWN)
             sources.pictures[id(picture.part.data)] = (each.seq, picture.index)
             parts += [TextPart("\n".join([*text, label])), picture.part]
@@ -110,9 +113,12 @@ def _end(
 def _task(past: Sequence[Record], view: PromptView) -> str:
     if not any(record.seq in view.unanswered for record in past):
         return "[task] Act on the newest lines above, if there is anything to do."
+    sure = not all(view.reasons.get(seq) in _UNSURE for seq in view.unanswered)
+    answer = "Answer what is marked NEW" + ("." if sure else _IF_MEANT)
     if view.asker.user_id and _is_shared(view):
-        return f"[task] {person_label(view.asker)} asks you. Answer what is marked NEW."
-    return "[task] Answer what is marked NEW."
+        asks = "asks you" if sure else "wrote"
+        return f"[task] {person_label(view.asker)} {asks}. {answer}"
+    return f"[task] {answer}"
 
 
 def _is_shared(view: PromptView) -> bool:
@@ -177,33 +183,32 @@ def _chosen_pictures(
     count = most if len(found) <= most else most - half + 1 + (len(found) - most - 1) % half
     count = min(max(count, asked), most)
     shown: dict[int, list[_ShownPicture]] = {}
-    missing: dict[int, int] = {}
-    for place, (record, number, index, path) in enumerate(found):
+    missing: list[str] = []
+    for place, (record, name, index, path) in enumerate(found):
         part = view.pictures.get(path) if place >= len(found) - count else None
         if part is not None:
-            shown.setdefault(record.seq, []).append(_ShownPicture(number, index, part))
+            shown.setdefault(record.seq, []).append(_ShownPicture(name, index, part))
         else:
-            missing[record.seq] = missing.get(record.seq, 0) + 1
+            missing.append(name)
     return shown, _missing_line(missing)
 
 
-def _pictures_of(record: Record) -> Iterator[tuple[int, int, str]]:
-    """Yield the number, the index among the media, and the path of each picture that a person sent.
-    The bot's own charts and cards are not shown: it made them, and can look at them."""
+def _pictures_of(record: Record) -> Iterator[tuple[str, int, str]]:
+    """Yield the name in the prompt, the index among the media, and the path of each picture that a
+    person sent. The bot's own charts and cards are not shown: it made them, and can look at
+    them."""
     if record.author is not Author.PERSON:
         return
     pictures = {id(each.media) for each in record.segments if isinstance(each, Image)}
-    number = 0
-    for index, media in enumerate(media_of(record)):
-        if id(media) in pictures:
-            number += 1
-            yield number, index, media.path
+    found = [(i, each) for i, each in enumerate(media_of(record)) if id(each) in pictures]
+    for number, (index, media) in enumerate(found, 1):
+        name = f"{number} of #{record.seq}" if len(found) > 1 else f"#{record.seq}"
+        yield name, index, media.path
 
 
-def _missing_line(missing: Mapping[int, int]) -> str:
-    if not missing:
+def _missing_line(named: Sequence[str]) -> str:
+    if not named:
         return ""
-    named = [f"#{seq} ({count})" if count > 1 else f"#{seq}" for seq, count in missing.items()]
-    more = f" and {len(named) - _LISTED} more messages" if len(named) > _LISTED else ""
+    more = f" and {len(named) - _LISTED} more" if len(named) > _LISTED else ""
     places = f"{', '.join(named[-_LISTED:])}{more}"
     return f"[note] You do not see these pictures, only their paths: {places}."

@@ -50,8 +50,12 @@ class SandboxFacts:
             python += f" with {', '.join([*self.packages][:_MOST_PACKAGES])}"
         elif self.packages is not None:
             python += " (standard library only)"
-        network = "network to some addresses" if self.network else "no network"
-        return f"{python}, {network}, {self.seconds:g} s a reply"
+        return f"{python}; {self.reach}; {self.seconds:g} s a reply"
+
+    @property
+    def reach(self) -> str:
+        """What the box can reach, as a part of a sentence."""
+        return "network to some addresses" if self.network else "no network"
 
 
 UNKNOWN_SANDBOX = SandboxFacts()

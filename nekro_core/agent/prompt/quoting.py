@@ -43,8 +43,10 @@ lines for that, the middle lines are left out."""
 _LEAST_QUOTE = 20
 """Minimum number of characters to which quoted text is shortened."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
-_BRACKET = re.compile(r"[\[\uff3b\ufe47]")
-"""Characters that look like the opening bracket of the program's lines."""
+_NUMBERED = re.compile(r"\s*#\s*\d+\s+\d")
+"""A line that looks like the header of a message. A heading of Markdown has no two numbers."""
+_BRACKET = re.compile(r"[\[\uff3b\ufe47#\uff03\ufe5f]")
+"""Characters that look like the beginning of the program's lines."""
 _LOOKED_AT = 1000
 """Number of characters at the beginning of a line that are checked if the line is not ASCII."""
 _NOT_SEEN = ("Cf", "Cc", "Mn", "Me")
@@ -121,6 +123,8 @@ def _is_like_ours(line: str) -> bool:
         # square of their number.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
+    if _NUMBERED.match(line):
+        return True
     head, bracket, rest = line.partition("[")
     return bool(bracket) and not _WORDS.search(head) and _OURS.match(rest) is not None
 

@@ -222,7 +222,12 @@ class TurnContext:
         if natively:
             more = tools.once(deferred_functions_text)
             return native_system_prompt(
-                names=names, persona=persona, place=place, more=more, sources=sources
+                names=names,
+                persona=persona,
+                place=place,
+                sandbox=self._services.sandbox(),
+                more=more,
+                sources=sources,
             )
         return system_prompt(
             tools.once(tools_text),
