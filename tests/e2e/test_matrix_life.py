@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 def model(asked: Asked) -> str:
     """A model that says how many messages wait for an answer, and names the newest."""
     prompt = "\n".join(str(message["content"]) for message in asked.messages)
-    waiting = len(re.findall(r"#\d+ \d\d:\d\d [^#\n]* NEW\b", prompt))
+    waiting = len(re.findall(r"#\d+ [^#\n]* NEW\b(?! mentioned`)", prompt))
     newest = prompt.rpartition("number ")[2].split("\n")[0].split("\\n")[0]
     return f"```python\nsend_channel_message('{waiting} waiting, to {newest}')\n```"
 

@@ -11,7 +11,7 @@ answered now. So the beginning of a prompt stays the same when records are added
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 
 from nekro_core.chat import Author, Mention, Record, Reply
 from nekro_core.store.decisions import DecisionReason
@@ -31,9 +31,12 @@ WHY: Mapping[str, int] = {
 """The numbers under which reasons for an answer are stored; 1 to 31. A number keeps its meaning.
 A reason without a number is not shown. `nekro_core.agent.prompt.transcript` has the words."""
 
-_TASK, _NAMED, _DATED, _PEOPLE = 0b11, 1 << 2, 1 << 3, 1 << 4
-_WHY_BIT, _WHY_MASK = 5, 31
-_REPLY_BIT = 10
+_TASK, _NAMED, _DATED, _PEOPLE, _TIMED = 0b11, 1 << 2, 1 << 3, 1 << 4, 1 << 5
+_WHY_BIT, _WHY_MASK = 6, 31
+_REPLY_BIT = 11
+_SAME_TIME_S = 180.0
+"""Seconds after a time that was shown, in which none is shown. A time costs four tokens, a third of
+a header, and says little if less than three minutes have passed."""
 _MOST_BACK = 1 << 40
 """A reply to a record that is further back is not shown as one. Such numbers do not occur."""
 
@@ -47,6 +50,7 @@ class LineMarks:
         why: The number of the reason for the answer (`WHY`); 0 for none.
         introduced: Whether the author's id and role are shown.
         dated: Whether a line with the date comes first.
+        timed: Whether the time is shown. It is left out shortly after one that was shown.
         people: Whether the ids of mentioned people are shown.
         replies_to: How much smaller the number of the record is to which this one replies; 0 if it
             replies to none of the window.
@@ -56,13 +60,20 @@ class LineMarks:
     why: int = 0
     introduced: bool = False
     dated: bool = False
+    timed: bool = False
     people: bool = False
     replies_to: int = 0
 
     def number(self) -> int:
         """Return the marks as one number, which is below 2 ** 53."""
         flags = self.introduced * _NAMED | self.dated * _DATED | self.people * _PEOPLE
-        return self.task | flags | self.why << _WHY_BIT | self.replies_to << _REPLY_BIT
+        return (
+            self.task
+            | flags
+            | self.timed * _TIMED
+            | self.why << _WHY_BIT
+            | self.replies_to << _REPLY_BIT
+        )
 
     @classmethod
     def of_number(cls, number: int) -> "LineMarks":
@@ -72,6 +83,7 @@ class LineMarks:
             why=number >> _WHY_BIT & _WHY_MASK,
             introduced=bool(number & _NAMED),
             dated=bool(number & _DATED),
+            timed=bool(number & _TIMED),
             people=bool(number & _PEOPLE),
             replies_to=number >> _REPLY_BIT,
         )
@@ -105,12 +117,12 @@ def window_marks(
     """
     seen = _Seen(zone, frozenset(own))
     for record in before:
-        seen.marks_of(record)
+        seen.number_of(record)
     marks = []
     for record in records:
         task = ANSWER if record.seq in unanswered else ANSWER_LATER * (record.seq in waiting)
         why = WHY.get((reasons or {}).get(record.seq, ""), 0) if task == ANSWER else 0
-        marks.append(seen.marks_of(record, task=task, why=why).number())
+        marks.append(seen.number_of(record) | task | why << _WHY_BIT)
     return marks
 
 
@@ -120,27 +132,41 @@ class _Seen:
     def __init__(self, zone: tzinfo | None, own: frozenset[str]) -> None:
         self._zone = zone
         self._own = own
-        self._day: date | None = None
+        self._dated: date | None = None
+        self._day_ends = 0.0
+        """The end of that day, in seconds since 1970. On a day on which clocks change it may be an
+        hour wrong; then a date comes that much later."""
+        self._shown_time = 0.0
         self._people: set[tuple[str, ...]] = set()
         self._ids_of: defaultdict[str, set[str]] = defaultdict(set)
         self._known: set[str] = set()
         self._seqs: dict[str, int] = {}
 
-    def marks_of(self, record: Record, *, task: int = 0, why: int = 0) -> LineMarks:
-        """Return the marks of the next record."""
-        day = datetime.fromtimestamp(record.time, self._zone).date()
-        marks = LineMarks(
-            task=task,
-            why=why,
-            introduced=record.author is Author.PERSON and self._introduces(record),
-            dated=day != self._day,
-            people=self._names_strangers(record),
-            replies_to=self._distance(record),
-        )
-        self._day = day
+    def number_of(self, record: Record) -> int:
+        """Return the number of the next record's marks, without what it asks. No `LineMarks` is
+        made here: a prompt has hundreds of records."""
+        shown = self._time_flags(record)
+        if record.author is Author.PERSON and self._introduces(record):
+            shown |= _NAMED
+        if any(isinstance(part, Mention | Reply) for part in record.segments):
+            shown |= self._names_strangers(record) * _PEOPLE
+            shown |= self._distance(record) << _REPLY_BIT
         if record.message_id:
             self._seqs[record.message_id] = record.seq
-        return marks
+        return shown
+
+    def _time_flags(self, record: Record) -> int:
+        soon = self._dated and 0 <= record.time - self._shown_time < _SAME_TIME_S
+        if soon and record.time < self._day_ends:
+            return 0
+        day = datetime.fromtimestamp(record.time, self._zone)
+        dated = day.date() != self._dated
+        self._dated, self._shown_time = day.date(), record.time
+        left = timedelta(days=1) - timedelta(
+            hours=day.hour, minutes=day.minute, seconds=day.second, microseconds=day.microsecond
+        )
+        self._day_ends = record.time + left.total_seconds()
+        return _TIMED | dated * _DATED
 
     def _introduces(self, record: Record) -> bool:
         sender = record.sender

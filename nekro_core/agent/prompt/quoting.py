@@ -43,8 +43,8 @@ lines for that, the middle lines are left out."""
 _LEAST_QUOTE = 20
 """Minimum number of characters to which quoted text is shortened."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
-_NUMBERED = re.compile(r"\s*#\s*\d+\s+\d")
-"""A line that looks like the header of a message. A heading of Markdown has no two numbers."""
+_NUMBERED = re.compile(r"\s*#\d+(?:\s|$)")
+"""A line that looks like the header of a message."""
 _BRACKET = re.compile(r"[\[\uff3b\ufe47#\uff03\ufe5f]")
 """Characters that look like the beginning of the program's lines."""
 _LOOKED_AT = 1000

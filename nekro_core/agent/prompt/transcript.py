@@ -4,7 +4,7 @@ There are three kinds of lines. Their beginnings distinguish them::
 
     #311 14:02 Lin (10001, admin) → you re #305 NEW mentioned
     > what a person wrote, each of its lines behind this mark
-    + image /app/uploads/3fa9.png (120 kB)
+    + image /app/uploads/3fa9.png
 
 Text that people choose (names, messages, file names) comes after a mark or is in JSON quotes. It is
 never at the beginning of a line. A name is bare only if it is one plain word that the program does
@@ -151,7 +151,8 @@ def _lines(
     time = datetime.fromtimestamp(record.time, zone)
     if marks.dated:
         yield f"[date] {time:%Y-%m-%d %A}"
-    yield " ".join(filter(None, [f"#{record.seq} {time:%H:%M}", *_header(record, marks, own)]))
+    head = f"#{record.seq} {time:%H:%M}" if marks.timed else f"#{record.seq}"
+    yield " ".join(filter(None, [head, *_header(record, marks, own)]))
     words = visible_excerpt("".join(_inline(part, own) for part in record.segments), limit)
     if words.strip():
         yield from (f"> {line}" for line in words.split("\n"))
@@ -246,9 +247,9 @@ def _is_inline(segment: Unknown) -> bool:
 def _attached(segment: Segment, marks: LineMarks, own: Collection[str]) -> Iterator[str]:
     match segment:
         case Voice(media, text) if text:
-            yield f"{_medium('voice', media)}: the words above were heard in it"
+            yield f"{_medium('voice', media)}: its words are above"
         case Voice(media):
-            yield f"{_medium('voice', media)}: you cannot hear it, no words were recognized"
+            yield f"{_medium('voice', media)}: you cannot hear it"
         case Image(media) | Video(media) | File(media):
             yield _medium(type(segment).__name__.lower(), media)
         case Mention() if marks.people and segment.name and segment.user_id not in own:
@@ -278,9 +279,12 @@ def _medium(kind: str, media: Media) -> str:
     name = f" {json_quoted(media.name, 80)}" if media.name else ""
     if not media.path:
         return f"{kind}{name}, not available: {json_quoted(media.problem or 'it was not kept')}"
-    size = f"{media.size / 1000:.0f} kB" if media.size >= 1000 else f"{media.size} bytes"
-    length = f"{media.seconds:.0f} s, " if media.seconds else ""
     path = box_path(media)
-    # The ending of the path says the type.
-    mime = "" if PurePath(path).suffix else f"{identifier(media.mime)}, "
-    return f"{kind} {path}{name} ({length}{mime}{size})"
+    facts = [f"{media.seconds:.0f} s"] if media.seconds else []
+    if not PurePath(path).suffix:  # else the ending says it
+        facts.append(identifier(media.mime))
+    if kind in ("file", "video"):  # of a picture or a voice, the size says nothing
+        large = media.size >= 1000
+        facts.append(f"{media.size / 1000:.0f} kB" if large else f"{media.size} bytes")
+    told = f" ({', '.join(facts)})" if facts else ""
+    return f"{kind} {path}{name}{told}"

@@ -261,7 +261,13 @@ class TurnContext:
             injections=[(each.plugin, each.text) for each in injections],
             preface=self.preface,
         )
-        view = await in_window(window, services, self._settings.prompt, profile)
+        view = await in_window(
+            window,
+            runs=services.store.runs,
+            windows=services.windows,
+            settings=self._settings.prompt,
+            profile=profile,
+        )
         self.records = [*view.records]
         memory = await services.memory.sections(
             self.chat_key,

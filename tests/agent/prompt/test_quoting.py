@@ -217,7 +217,7 @@ OWN = re.compile(
         [
             r"\[date\] \d{4}-\d\d-\d\d \w+day",
             r"\[chat\] arrived meanwhile:",
-            rf"#\d+ \d\d:\d\d (?:you|system|{_WHO}){_AFTER}",
+            rf"#\d+(?: \d\d:\d\d)? (?:you|system|{_WHO}){_AFTER}",
             r"\[ran\] your code:",
             r"\[summary\] of what was said before the messages below:",
             r"\[notes\] what you remember of this chat and its people:",
@@ -396,7 +396,7 @@ def test_escaped_text_has_no_line_with_a_mark_of_the_program(text: str) -> None:
     for line in lines_of(escape_own_marks(text)):
         assert not re.match(r"\s*\[(?:before|chat|error|message|note|now|output|picture)\b", line)
         assert not re.match(r"\s*\[(?:ran|result|sent|summary|system|task)\b", line)
-        assert not re.match(r"\s*#\d+ \d", line)
+        assert not re.match(r"\s*#\d+ ", line)
 
 
 def test_own_marks_has_every_mark_that_the_agent_writes() -> None:

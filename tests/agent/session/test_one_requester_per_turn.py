@@ -82,7 +82,7 @@ async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes
         ]
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "10001"]
         first, second = bot.prompt(0), bot.prompt(1)
-        head = r"#\d+ \d\d:\d\d 10001 \(10001\) → you"
+        head = r"#\d+(?: \d\d:\d\d)? 10001 \(10001\) → you"
         assert re.search(f"{head} LATER\n> remove the others", first)
         assert "[task] 99999 (99999) asks you. Answer what is marked NEW." in first
         assert "[note] LATER marks what others ask" in first

@@ -11,8 +11,10 @@ from PIL import Image
 from tests.peers.scripted_model import Asked
 
 _NAME = r'(?P<name>"(?:[^"\\\n]|\\.)*"|\S+)'
-_HEADER = re.compile(rf"^(?P<number>#\d+) \d\d:\d\d {_NAME}.* NEW(?: [a-z ]+)?$", re.MULTILINE)
-_INTRODUCED = re.compile(rf'^#\d+ \d\d:\d\d {_NAME} \((?P<user>"[^"\n]*"|[^,)\s]+)', re.MULTILINE)
+_HEADER = re.compile(rf"^(?P<number>#\d+)(?: \d\d:\d\d)? {_NAME}.* NEW(?: [a-z ]+)?$", re.MULTILINE)
+_INTRODUCED = re.compile(
+    rf'^#\d+(?: \d\d:\d\d)? {_NAME} \((?P<user>"[^"\n]*"|[^,)\s]+)', re.MULTILINE
+)
 _ATTACHED = re.compile(r"\n\+ (?P<kind>image|voice|file)\b.*?(?P<path>/app/uploads/\S+)")
 
 GREETING, HEARD, THERE, LONG_IN = "good evening", "I heard you", "what did I send", "so much to say"
