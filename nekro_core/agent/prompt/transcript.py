@@ -230,7 +230,8 @@ def _inline(segment: Segment, own: Collection[str]) -> str:
         case Voice() if segment.text:
             return segment.text
         case Unknown() if _is_inline(segment):
-            return f"[{segment.summary or segment.kind}]"
+            name = segment.summary or segment.kind
+            return name if name.startswith("[") else f"[{name}]"
     return ""
 
 
