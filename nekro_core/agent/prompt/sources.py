@@ -11,7 +11,8 @@ from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 OWN = "own"
-"""The program wrote the text. It is short and has no words of people, so it is stored as it is."""
+"""The program wrote the text. It is short, and has no words of people but names, which are redacted
+when a person is erased. So it is stored as it is."""
 SHARED = "shared"
 """Operators and authors of plugins wrote the text. It is stored once for all chats."""
 CHAT = "chat"

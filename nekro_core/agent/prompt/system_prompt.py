@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from nekro_core.agent.prompt.place import UNKNOWN_SANDBOX, ChatPlace, SandboxFacts
 from nekro_core.agent.prompt.quoting import escape_own_marks
-from nekro_core.agent.prompt.sources import CHAT, SHARED, PromptSources
+from nekro_core.agent.prompt.sources import OWN, SHARED, PromptSources
 from nekro_core.agent.prompt.transcript import UPLOADS
 
 _CODE_RULES = """\
@@ -124,6 +124,6 @@ def _joined(
         sections.append(("chat", place.text()))
     sections += [(kind, escape_own_marks(text.strip())) for kind, text in others]
     for kind, text in sections:
-        # The name of a group is people's words.
-        sources.add_text(kind, text, scope=CHAT if kind == "chat" else SHARED)
+        # The place is of one chat and has its name, so it is redacted when a person is erased.
+        sources.add_text(kind, text, scope=OWN if kind == "chat" else SHARED)
     return "\n\n".join(text for _, text in sections if text)
