@@ -15,10 +15,10 @@ from datetime import UTC
 from pathlib import Path
 
 from bench.figure import Figure, percentiles
+from nekro_core.agent.prompt.chat_place import ChatPlace, SandboxFacts
 from nekro_core.agent.prompt.functions import function_set, tools_text
 from nekro_core.agent.prompt.line_marks import window_marks
 from nekro_core.agent.prompt.lines import LINE_FORMS
-from nekro_core.agent.prompt.place import ChatPlace, SandboxFacts
 from nekro_core.agent.prompt.prompt import PromptView, build_prompt
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.window import HistoryWindows

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from nekro_core.agent.prompt.place import SandboxFacts
+from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.sandbox.settings import SandboxSettings
 
 _PACKAGES: Mapping[str, Sequence[str]] = {"python": (), "python-data": ("numpy", "Pillow")}

@@ -3,7 +3,7 @@ functions."""
 
 from collections.abc import Iterable, Sequence
 
-from nekro_core.agent.prompt.place import UNKNOWN_SANDBOX, ChatPlace, SandboxFacts
+from nekro_core.agent.prompt.chat_place import UNKNOWN_SANDBOX, ChatPlace, SandboxFacts
 from nekro_core.agent.prompt.quoting import escape_own_marks
 from nekro_core.agent.prompt.sources import OWN, SHARED, PromptSources
 from nekro_core.agent.prompt.transcript import UPLOADS

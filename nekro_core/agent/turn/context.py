@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from zoneinfo import ZoneInfo
 
+from nekro_core.agent.prompt.chat_place import ChatPlace
 from nekro_core.agent.prompt.discovery import (
     deferred_functions_text,
     deferred_tools_text,
     found_tools_text,
 )
 from nekro_core.agent.prompt.functions import FunctionSet, tools_text
-from nekro_core.agent.prompt.place import ChatPlace
 from nekro_core.agent.prompt.prompt import CallAnswer, FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
 from nekro_core.agent.prompt.small_prompt import (

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
-from nekro_core.agent.prompt.place import SandboxFacts
 from nekro_core.agent.prompt.window import HistoryWindows
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.recording import PromptDescriber

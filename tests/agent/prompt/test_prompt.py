@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nekro_core.agent.prompt.chat_place import ChatPlace, SandboxFacts
 from nekro_core.agent.prompt.line_marks import window_marks
 from nekro_core.agent.prompt.memory_sections import MemorySections
-from nekro_core.agent.prompt.place import ChatPlace, SandboxFacts
 from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import PromptLines, QuotedText
 from nekro_core.agent.prompt.system_prompt import system_prompt
