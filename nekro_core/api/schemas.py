@@ -18,6 +18,7 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.files import BoxFileSystem
+from nekro_core.plugins.authoring.found_messages import FoundMessage, MessageMatches
 from nekro_core.plugins.authoring.web import WebhookRequest
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "ChatMessageSegmentPoke",
     "ChatMessageSegmentType",
     "ChatType",
+    "FoundMessage",
     "MessageContent",
+    "MessageMatches",
     "WebhookRequest",
 ]

@@ -46,7 +46,6 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.documents import DocumentFolder
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
-from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +131,6 @@ class AgentRuntime:
                 access=CommandAccess(settings.commands, policy_file),
             )
             prompt = settings.nekro_agent.prompt
-            vectors = SentenceVectors() if prompt.search_by_meaning else None
-            if vectors is not None:
-                stack.push_async_callback(vectors.aclose)
             services = SessionServices(
                 store=message_io.store,
                 inbox=message_io.inbox,
@@ -152,7 +148,9 @@ class AgentRuntime:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=ToolDiscovery(prompt.found_tools, message_io.store.plugin_data, vectors),
+                discovery=ToolDiscovery(
+                    prompt.found_tools, message_io.store.plugin_data, message_io.sentences
+                ),
                 transcriber=message_io.transcriber,
                 capabilities=message_io.outbox.capabilities,
                 sandbox=partial(sandbox_facts, settings.nekro_sandbox),

@@ -26,12 +26,14 @@ from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.retention import RetentionLoop
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.search.open import MessageSearchService
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
 from nekro_core.timers import TimerService
+from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class MessageIO:
 
     Attributes:
         adapters: The adapters by name. Adapters may be added later.
+        sentences: The sentence encoder; None if the operator has switched it off.
+        search: Finds messages.
     """
 
     store: Store
@@ -56,6 +60,8 @@ class MessageIO:
     timers: TimerService
     requests: ContactRequests
     announcements: Announcements
+    sentences: SentenceVectors | None
+    search: MessageSearchService
 
     @classmethod
     @asynccontextmanager
@@ -120,6 +126,19 @@ class MessageIO:
             announcements = await stack.enter_async_context(
                 Announcements(data / ANNOUNCEMENTS, outbox.send, clock=wall)
             )
+            sentences = None
+            if settings.nekro_agent.prompt.search_by_meaning:
+                sentences = SentenceVectors()
+                stack.push_async_callback(sentences.aclose)
+            search = await stack.enter_async_context(
+                MessageSearchService.open(
+                    store,
+                    sentences,
+                    timezone=settings.nekro_agent.timezone,
+                    clock=clock,
+                    wall=wall,
+                )
+            )
             yield cls(
                 store=store,
                 activity=activity,
@@ -135,6 +154,8 @@ class MessageIO:
                 timers=timers,
                 requests=ContactRequests(data, adapters, clock=wall),
                 announcements=announcements,
+                sentences=sentences,
+                search=search,
             )
 
 

@@ -16,6 +16,8 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``timers``: timers that were set in the person's turns are deleted.
 - ``statistics`` and ``latencies``: the sums stay, without the person's id and without the keys of
   their private chats.
+- ``search_segments``, ``search_pages``, ``search_blocks``, ``search_changes``: the words of deleted
+  and changed messages are removed, see `nekro_core.store.search_index`.
 - ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts`` and
   ``message_versions``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
@@ -34,6 +36,7 @@ from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
 from nekro_core.store.prompt_eraser import PromptEraser
 from nekro_core.store.row_redactor import RowRedactor
+from nekro_core.store.search_index import SearchIndexRepository, of_erased_chat
 from nekro_core.store.statistic_rows import Dimension, Period, anonymized
 from nekro_core.store.traces import PersonTraces, traces_of
 
@@ -61,10 +64,12 @@ class PersonEraser:
         users: UserRepository,
         pause: anyio.Lock,
         prompts: PromptEraser,
+        search: SearchIndexRepository,
     ) -> None:
         """While ``pause`` is held, no row is counted into the statistics."""
         self._database = database
         self._prompts = prompts
+        self._search = search
         self._messages = messages
         self._chats = chats
         self._users = users
@@ -98,10 +103,12 @@ class PersonEraser:
             for chat_key in traces.chats:
                 self._messages.changed(chat_key, shrunk=True)
 
-        async with self._pause:
+        async with self._pause, self._search.writing:
             await self._database.write(*statements, committed=committed)
         await self._prompts.erase(traces, forgotten, words)
-        return await self._redacting.redact(person, forgotten)
+        changed = await self._redacting.redact(person, forgotten)
+        await self._search.remove_of_erased(traces.chats)
+        return changed
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
         """Return whether a remaining message or delivery of the chat uses this file."""
@@ -134,6 +141,7 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
         )
         for table in _OF_A_CHAT:
             yield SqlStatement(f"DELETE FROM {table} WHERE chat_key = ?", key)
+        yield from of_erased_chat(chat_key)
         yield SqlStatement(
             "UPDATE steps SET chat_key = '', user_id = '', reply = '', tail = '' "
             "WHERE chat_key = ?",

@@ -32,6 +32,7 @@ from nekro_core.store.queries import ConditionQueries
 from nekro_core.store.restored_rows import RestoredRows
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
+from nekro_core.store.search_index import SearchIndexRepository
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
@@ -93,6 +94,7 @@ class Store:
         )
         self.kept = KeptRepository(database)
         self.search = MessageSearch(database, self.messages)
+        self.search_index = SearchIndexRepository(database)
         self.erasing = PersonEraser(
             database,
             messages=self.messages,
@@ -100,6 +102,7 @@ class Store:
             users=self.users,
             pause=self.statistics_counter.pause,
             prompts=PromptEraser(database, self.prompts),
+            search=self.search_index,
         )
 
     @classmethod

@@ -1,5 +1,7 @@
 """Sends text, pictures and files to the chat, and reads its messages and pictures."""
 
+from typing import Literal
+
 from nekro_core.api.chat import (
     EVERYONE,
     Author,
@@ -12,7 +14,7 @@ from nekro_core.api.chat import (
     plain_text,
 )
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
-from nekro_core.api.schemas import AgentCtx
+from nekro_core.api.schemas import AgentCtx, FoundMessage
 
 plugin = NekroPlugin(
     name="Chat",
@@ -26,6 +28,8 @@ plugin = NekroPlugin(
 _MAX_MENTIONS = 20
 _MAX_TEXT = 20_000
 _MAX_PICTURES = 6
+_MAX_FOUND = 50
+_MAX_FOUND_TEXT = 1000
 
 
 @plugin.mount_sandbox_method(
@@ -125,7 +129,7 @@ async def send_channel_message(
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     segments: list[Segment] = [Reply(await _ctx.known_message(reply_to))] if reply_to else []
     segments += [await _ctx.known_person(each) for each in people]
-    segments.append(Text(f" {text}" if people else text))
+    segments.append(Text(f" {text}" if people else text, markdown=True))
     return _told(await _ctx.send(segments))
 
 
@@ -202,6 +206,71 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
             print(message["name"], message["text"])
     """
     return [_line(record) for record in await _ctx.recent_records(count)]
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL, "find_messages", "Search all that was ever said in the chat."
+)
+async def find_messages(
+    _ctx: AgentCtx,
+    words: str = "",
+    who: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    kind: Literal["image", "voice", "video", "file", "link", "forward"] | None = None,
+    limit: int = 10,
+) -> list[dict[str, object]]:
+    """Find earlier messages of this chat by what they are about, best first.
+
+    Args:
+        words: What they are about: a question, or words. Empty for the newest that fit the rest.
+        who: Only messages of this person: a user id or a name; "you" for your own.
+        since: Only messages from this date on, such as "2025-03-08" or "2025-03-08T21:14".
+        until: Only messages up to this date, that day included.
+        kind: Only messages with this.
+        limit: How many, at most 50.
+
+    Returns:
+        For each message a dict with number, message_id, who ("you" are you), user_id, time
+        ("2025-03-08 21:14"), text, answers (the number of the message that it replies to, or None)
+        and files (paths in the box).
+
+    Example:
+        # User: What did Mei say about the kiln last month?
+        for message in find_messages("kiln", who="Mei"):
+            print(message["time"], message["who"], message["text"])
+
+        # User: 我们上次说好几点集合？
+        print(find_messages("集合 时间"))
+    """
+    if not 1 <= limit <= _MAX_FOUND:
+        raise ToolFailure(f"limit={limit}: expected 1 to {_MAX_FOUND}")
+    found = await _ctx.find_messages(
+        words, who=who or "", since=since or "", until=until or "", kind=kind or "", limit=limit
+    )
+    lines = [_found_line(each) for each in found.messages]
+    if found.incomplete:
+        note = "older messages are not indexed yet, so they were not searched: try again later"
+        lines.append({"note": note})
+    return lines
+
+
+def _found_line(message: FoundMessage) -> dict[str, object]:
+    record = message.record
+    names = {Author.BOT: "you", Author.SYSTEM: "system"}
+    text = plain_text(record.segments)
+    if len(text) > _MAX_FOUND_TEXT:
+        text = f"{text[:_MAX_FOUND_TEXT]}… ({len(text)} characters)"
+    return {
+        "number": message.number,
+        "message_id": record.message_id,
+        "who": names.get(record.author) or record.sender.name,
+        "user_id": record.sender.user_id,
+        "time": f"{message.written:%Y-%m-%d %H:%M}",
+        "text": text,
+        "answers": message.answers or None,
+        "files": list(message.files),
+    }
 
 
 def _line(record: Record) -> dict[str, object]:

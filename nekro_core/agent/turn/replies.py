@@ -59,10 +59,10 @@ class TurnReplies:
         send."""
         chat_key = self._context.chat_key
         try:
-            await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)
+            await self.outgoing.send(chat_key, (Text(prose + tail, markdown=True),), run_id=run_id)
         except TooManySends:
             text = shortened(prose, self._prose_chars)
-            await self.outgoing.send(chat_key, (Text(text + tail),), run_id=run_id)
+            await self.outgoing.send(chat_key, (Text(text + tail, markdown=True),), run_id=run_id)
 
     async def notify(self, key: str, **values: object) -> None:
         """Send a notice, unless the turn has already sent something. If code ran, the notice gets a

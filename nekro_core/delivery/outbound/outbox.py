@@ -194,7 +194,8 @@ class Outbox:
         delivery = Delivery(delivery_id=uuid.uuid4().hex, chat_key=chat_key, segments=shown)
         with self._queues.use(chat_key) as queue:
             async with queue.enter().turn():
-                receipt = await self._caller.report(adapter.edit(message_id, delivery), delivery)
+                seen = self._caller.shown(adapter, delivery)
+                receipt = await self._caller.report(adapter.edit(message_id, seen), seen)
                 if receipt.ok:
                     await self._ledger.revise(chat_key, message_id, shown)
         return receipt

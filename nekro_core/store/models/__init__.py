@@ -35,6 +35,12 @@ from nekro_core.store.models.plugins import (
     TimerTable,
     WaitingTable,
 )
+from nekro_core.store.models.search import (
+    SearchBlockTable,
+    SearchChangeTable,
+    SearchPageTable,
+    SearchSegmentTable,
+)
 from nekro_core.store.models.statistics import (
     CountedTable,
     LatencyTable,
@@ -70,6 +76,10 @@ __all__ = [
     "PromptPartTable",
     "PromptTable",
     "RunTable",
+    "SearchBlockTable",
+    "SearchChangeTable",
+    "SearchPageTable",
+    "SearchSegmentTable",
     "StatisticsTable",
     "StepTable",
     "TimerTable",
