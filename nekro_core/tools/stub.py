@@ -50,7 +50,11 @@ def outline(tool: Tool, name: str = "") -> str:
         lines += f"Returns: {tool.returns}".splitlines()
     lines += (f"Raises: {each}" for each in tool.raises)
     body = _indented("\n".join(line for line in lines if line.strip()))
-    return f"{signature_text(tool, name)}\n{body}"
+    shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
+    # "| None" says no more than the default, and the type no more than the line "Returns".
+    parameters = ", ".join(_parameters(tool.parameters)).replace(" | None = None", " = None")
+    returns = f" -> {tool.returns_type}" if tool.returns_type and not tool.returns else ""
+    return f"{shown}({parameters}){returns}\n{body}"
 
 
 def doc(tool: Tool) -> str:

@@ -223,17 +223,15 @@ async def find_messages(
     """Find earlier messages of this chat by what they are about, best first.
 
     Args:
-        words: What they are about: a question, or words. Empty for the newest that fit the rest.
-        who: Only messages of this person: a user id or a name; "you" for your own.
-        since: Only messages from this date on, such as "2025-03-08" or "2025-03-08T21:14".
-        until: Only messages up to this date, that day included.
-        kind: Only messages with this.
-        limit: How many, at most 50.
+        words: A question or words; empty for the newest.
+        who: Id or name of the author; "you" for your own.
+        since: A date, such as "2025-03-08" or "2025-03-08T21:14".
+        until: A date, that day included.
+        limit: At most 50.
 
     Returns:
-        For each message a dict with number, message_id, who ("you" are you), user_id, time
-        ("2025-03-08 21:14"), text, answers (the number of the message that it replies to, or None)
-        and files (paths in the box).
+        Dicts with number, message_id, who, user_id, time, text, answers (a number) and files
+        (paths).
 
     Example:
         # User: What did Mei say about the kiln last month?

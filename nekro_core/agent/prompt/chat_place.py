@@ -117,7 +117,7 @@ def _shown_text(shows: Capabilities) -> str:
     known = shows.inline | shows.alone
     named = [word for kind, word in _SHOWN if kind in known]
     missing = [word for kind, word in _SHOWN[:4] if kind not in known]
-    can = ", ".join(["plain text", *named])
+    can = ", ".join(["Markdown" if shows.markdown else "plain text", *named])
     cannot = f"; no {', '.join(missing)}" if missing else ""
     return f"It shows {can}{cannot}."
 

@@ -43,7 +43,7 @@ nothing before its call has succeeded.
 """
 
 _COMMON_RULES = """
-How to write: short plain text in the asker's language, one message instead of three. Give \
+How to write: short, in the asker's language, one message instead of three, little Markdown. Give \
 `reply_to="#311"` only where it is unclear whom you mean, `mention` only to wake somebody. If \
 something needed is missing, ask one short question.
 
