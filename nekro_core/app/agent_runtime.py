@@ -17,6 +17,7 @@ from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.notices import NoticeSender
@@ -154,6 +155,8 @@ class AgentRuntime:
                     prompt.found_tools, message_io.store.plugin_data, message_io.sentences
                 ),
                 transcriber=message_io.transcriber,
+                capabilities=message_io.outbox.capabilities,
+                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
             )
             older = extensions.older
             erasure = PersonErasure(

@@ -421,6 +421,7 @@ class Session:
             trigger_record=record,
             mark=lambda records: self._backlog.marks(records, record),
             listen=self._listen_for_turn,
+            judge=self._judge,
             resumed=resumed,
         )
 
