@@ -25,6 +25,7 @@ from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
+from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelRegistry, ModelSources
 from nekro_core.app.settings import Settings
@@ -157,6 +158,7 @@ class AgentRuntime:
                 transcriber=message_io.transcriber,
                 capabilities=message_io.outbox.capabilities,
                 sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                memory=PromptMemory(message_io.memory),
             )
             older = extensions.older
             erasure = PersonErasure(
