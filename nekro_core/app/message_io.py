@@ -26,13 +26,14 @@ from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.retention import RetentionLoop
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.search.open import MessageSearchService
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
-from nekro_core.timers import TimerService
+from nekro_core.timers import TimerService, zone_of
 from nekro_core.tools.discovery import SentenceVectors
 
 
@@ -58,6 +59,7 @@ class MessageIO:
     journal: ChatJournal
     transcriber: VoiceTranscriber
     timers: TimerService
+    memory: MemoryKeeper
     requests: ContactRequests
     announcements: Announcements
     sentences: SentenceVectors | None
@@ -123,6 +125,20 @@ class MessageIO:
                     wall=wall,
                 )
             )
+            memory = MemoryKeeper(
+                store,
+                settings.nekro_memory,
+                data=data,
+                secret=partial(kept_secret, data, "memory"),
+                messages_days=lambda: keep.messages_days,
+                zone=lambda _: zone_of(settings.nekro_agent.timezone),
+                clock=clock,
+                wall=wall,
+            )
+            await memory.load()
+            stack.callback(memory.knowledge.close)
+            tasks.start_soon(memory.live, name="memory")
+            tasks.start_soon(memory.knowledge.live, name="documents to look things up in")
             announcements = await stack.enter_async_context(
                 Announcements(data / ANNOUNCEMENTS, outbox.send, clock=wall)
             )
@@ -152,6 +168,7 @@ class MessageIO:
                 journal=ChatJournal(store, inbox),
                 transcriber=transcriber,
                 timers=timers,
+                memory=memory,
                 requests=ContactRequests(data, adapters, clock=wall),
                 announcements=announcements,
                 sentences=sentences,

@@ -238,13 +238,16 @@ class MessageRepository:
             )
         return found
 
-    async def newest(self, chat_key: ChatKey, limit: int, *, before: int = 0) -> list[Record]:
+    async def newest(
+        self, chat_key: ChatKey, limit: int, *, before: int = 0, since: int = 0
+    ) -> list[Record]:
         """Get the newest records of a chat, oldest first. With ``before``, only records whose
-        ``seq`` is smaller."""
+        ``seq`` is smaller; with ``since``, none whose ``seq`` is smaller than this."""
         rows = await self._database.read(
-            f"{SELECT} WHERE chat_key = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+            f"{SELECT} WHERE chat_key = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
             before or self._last_seq + 1,
+            since,
             limit,
         )
         return [record_of(row) for row in reversed(rows)]

@@ -22,6 +22,8 @@ What happens to each table (docs/erasing.md describes it for operators):
   ``message_versions``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 - ``audit_log``: the person's id is replaced in all values.
+- ``memory_notes`` and ``memory_summaries``: see `nekro_core.store.memory_eraser`. ``memory_chats``
+  has no data of persons, and ``memory_off`` only digests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,6 +33,7 @@ import anyio
 from nekro_core.chat import ChatKey, Media, Sender
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.store.database import Database, Rows, SqlStatement
+from nekro_core.store.memory_eraser import MemoryEraser
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
@@ -65,11 +68,13 @@ class PersonEraser:
         pause: anyio.Lock,
         prompts: PromptEraser,
         search: SearchIndexRepository,
+        memory: MemoryEraser,
     ) -> None:
         """While ``pause`` is held, no row is counted into the statistics."""
         self._database = database
         self._prompts = prompts
         self._search = search
+        self._memory = memory
         self._messages = messages
         self._chats = chats
         self._users = users
@@ -106,6 +111,7 @@ class PersonEraser:
         async with self._pause, self._search.writing:
             await self._database.write(*statements, committed=committed)
         await self._prompts.erase(traces, forgotten, words)
+        await self._memory.erase(person, traces, forgotten, words)
         changed = await self._redacting.redact(person, forgotten)
         await self._search.remove_of_erased(traces.chats)
         return changed

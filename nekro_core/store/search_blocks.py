@@ -3,7 +3,7 @@
 For each message: its number in the store, its time, whether it only asks, how many terms it has,
 and the signs of its sentence vector's 512 numbers. The signs are all zero until the sentence
 encoder has read the message, and again when the message is removed from the index. In trials, the
-signs alone ranked as well as the numbers (decision 0041), and take a thirty-second of the space.
+signs alone ranked as well as the numbers (decision 0039), and take a thirty-second of the space.
 """
 
 from collections.abc import Sequence

@@ -19,6 +19,10 @@ from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.store.engines import open_engine
 from nekro_core.store.kept import KeptRepository
+from nekro_core.store.memory_chats import MemoryChatRepository
+from nekro_core.store.memory_eraser import MemoryEraser
+from nekro_core.store.memory_notes import NoteRepository
+from nekro_core.store.memory_summaries import SummaryRepository
 from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
@@ -93,6 +97,9 @@ class Store:
             clock=clock,
         )
         self.kept = KeptRepository(database)
+        self.notes = NoteRepository(database)
+        self.summaries = SummaryRepository(database)
+        self.memory_chats = MemoryChatRepository(database)
         self.search = MessageSearch(database, self.messages)
         self.search_index = SearchIndexRepository(database)
         self.erasing = PersonEraser(
@@ -103,6 +110,7 @@ class Store:
             pause=self.statistics_counter.pause,
             prompts=PromptEraser(database, self.prompts),
             search=self.search_index,
+            memory=MemoryEraser(database),
         )
 
     @classmethod

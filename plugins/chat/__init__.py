@@ -44,12 +44,9 @@ async def send_channel_message(
     """Say something: answer, chat, tell a joke.
 
     Args:
-        text: What to say, as plain text in the language of the person who asks.
-        mention: User id or name of a person to mention at the beginning, or a list of several.
-        reply_to: Message id of the message that this answers.
-
-    Returns:
-        What became of the message.
+        text: What to say.
+        mention: Id or name of whom to mention first, or a list.
+        reply_to: The number of the message that this answers.
 
     Example:
         # User: Hello!
@@ -132,7 +129,7 @@ async def send_channel_message(
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     segments: list[Segment] = [Reply(await _ctx.known_message(reply_to))] if reply_to else []
     segments += [await _ctx.known_person(each) for each in people]
-    segments.append(Text(f" {text}" if people else text))
+    segments.append(Text(f" {text}" if people else text, markdown=True))
     return _told(await _ctx.send(segments))
 
 
@@ -141,11 +138,8 @@ async def send_image(_ctx: AgentCtx, path: str, reply_to: str | None = None) -> 
     """Send a picture that your code made, or one from the web.
 
     Args:
-        path: A file of the box, for example "chart.png", or an http(s) address.
-        reply_to: Message id of the message that this answers.
-
-    Returns:
-        What became of the message.
+        path: A file of the sandbox, such as "chart.png", or an http(s) address.
+        reply_to: The number of the message that this answers.
 
     Example:
         send_image("chart.png")
@@ -159,11 +153,8 @@ async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
     """Send a file for people to keep.
 
     Args:
-        path: A file of the box, for example "report.csv", or an http(s) address.
-        name: The name that people see; without one, the file's own.
-
-    Returns:
-        What became of the message.
+        path: A file of the sandbox, or an http(s) address.
+        name: What people see instead of the file's name.
 
     Example:
         send_file("report.csv")
@@ -178,10 +169,7 @@ async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, ob
     """Look at pictures yourself. The call ends this run; you see the pictures in the next step.
 
     Args:
-        path: A file of the box, one that the chat sent, or an http(s) address; or a list of them.
-
-    Returns:
-        The pictures.
+        path: A file of the sandbox, an http(s) address, or a list of them.
 
     Example:
         view_image("chart.png")
@@ -210,8 +198,8 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
         count: How many, at most 500.
 
     Returns:
-        For each message a dict with message_id, author ("person", "bot" is you, "system" is the
-        program), user_id, name, time (seconds since 1970) and text. A person may choose any name.
+        Dicts with message_id, author ("person", "bot" is you, "system"), user_id, name, time and
+        text.
 
     Example:
         for message in recent_messages(50):
@@ -235,17 +223,15 @@ async def find_messages(
     """Find earlier messages of this chat by what they are about, best first.
 
     Args:
-        words: What they are about: a question, or words. Empty for the newest that fit the rest.
-        who: Only messages of this person: a user id or a name; "you" for your own.
-        since: Only messages from this date on, such as "2025-03-08" or "2025-03-08T21:14".
-        until: Only messages up to this date, that day included.
-        kind: Only messages with this.
-        limit: How many, at most 50.
+        words: A question or words; empty for the newest.
+        who: Id or name of the author; "you" for your own.
+        since: A date, such as "2025-03-08" or "2025-03-08T21:14".
+        until: A date, that day included.
+        limit: At most 50.
 
     Returns:
-        For each message a dict with number, message_id, who ("you" are you), user_id, time
-        ("2025-03-08 21:14"), text, answers (the number of the message that it replies to, or None)
-        and files (paths in the box).
+        Dicts with number, message_id, who, user_id, time, text, answers (a number) and files
+        (paths).
 
     Example:
         # User: What did Mei say about the kiln last month?

@@ -60,7 +60,7 @@ def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **optio
 
 async def test_a_text_is_sent(world: World, tools: ToolSet) -> None:
     assert await run(world, tools, "send_channel_message", "hello") == ToolReturn("sent")
-    assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
+    assert world.outgoing.sent == [(GROUP, (Text("hello", markdown=True),), "run-1")]
 
 
 def said(seq: int, user_id: str, name: str, *segments: Segment) -> Record:
@@ -87,9 +87,9 @@ async def test_mentions_and_replies_are_sent(world: World, tools: ToolSet) -> No
     await run(world, tools, "send_channel_message", "hi", mention=10001, reply_to=77)
     await run(world, tools, "send_channel_message", "hi", ["@lin", "10003", "4711"], "#75")
     first, second = (segments for _, segments, _ in world.outgoing.sent)
-    assert first == (Reply("77"), Mention("10001", "Lin"), Text(" hi"))
+    assert first == (Reply("77"), Mention("10001", "Lin"), Text(" hi", markdown=True))
     people = (Mention("10001", "Lin"), Mention("10003", "Kei"), Mention("4711"))
-    assert second == (Reply("75"), *people, Text(" hi"))
+    assert second == (Reply("75"), *people, Text(" hi", markdown=True))
 
 
 async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
@@ -101,7 +101,11 @@ async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
     ]
     await run(world, tools, "send_channel_message", "hi", "@lin:example.org", "#79")
     ((_, segments, _),) = world.outgoing.sent
-    assert segments == (Reply("#79"), Mention("@lin:example.org", "Lin"), Text(" hi"))
+    assert segments == (
+        Reply("#79"),
+        Mention("@lin:example.org", "Lin"),
+        Text(" hi", markdown=True),
+    )
 
 
 @pytest.mark.parametrize(

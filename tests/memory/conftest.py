@@ -1,91 +1,141 @@
-"""A store in a temporary folder, and chats whose messages can be searched."""
+"""A store with chats, a memory, and a model that a test answers for."""
 
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
+from loguru import logger
 
-from nekro_core.chat import Author, ChatKey, Record, Segment, Sender, Text
-from nekro_core.memory.search.finder import MessageFinder, MessageQuery
-from nekro_core.memory.search.indexer import SearchIndexer
+from nekro_core.chat import Author, ChatKey, Record, Sender, Text
+from nekro_core.memory.background import NoQuickModel
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.store import Store
 
-NOW = 1_700_000_000.0
-"""The time of the search: 14 November 2023. A message is written a minute after the one before."""
-ROOM = ChatKey.parse("web-group_room")
-PEOPLE = {"Mei": "10001", "Tom": "10002", "小雨": "10003", "さくら": "10004"}
+GROUP = ChatKey.parse("onebot_v11-group_30003")
+OTHER_GROUP = ChatKey.parse("onebot_v11-group_40004")
+PRIVATE = ChatKey.parse("onebot_v11-private_10001")
+LIN, MIA = Sender("10001", "Lin"), Sender("20002", "Mia")
+
+
+class Clock:
+    """A clock that a test sets. It is used for both clocks."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+Answer = str | Exception | Callable[[str, str], str | Awaitable[str]]
+
+
+class QuickModel:
+    """Answers what a test says, one answer after another; the last one again and again."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = [*answers]
+        self.asked: list[tuple[str, str]] = []
+
+    async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
+        assert max_tokens <= 1000
+        self.asked.append((instructions, text))
+        if not self.answers:
+            raise NoQuickModel("none here")
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, str):
+            return answer
+        found = answer(instructions, text)
+        return found if isinstance(found, str) else await found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
+) -> AsyncIterator[Store]:
     """Runs each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
     if request.param == "sqlite":
-        return f"sqlite://{tmp_path}/nekro.sqlite3"
-    return str(await request.getfixturevalue("postgres").database())
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with Store.open(url) as opened:
+        url = f"sqlite://{tmp_path}/nekro.sqlite3"
+    else:
+        url = await request.getfixturevalue("postgres").database()
+    async with Store.open(url, clock=clock) as opened:
         yield opened
 
 
-@dataclass
-class Talk:
-    """A chat in which people write."""
-
-    store: Store
-    key: ChatKey = ROOM
-    now: float = NOW - 100_000.0
-
-    async def say(self, who: str, *parts: str | Segment, **more: object) -> Record:
-        """Store a message as the inbox does. ``bot`` and ``system`` are not people."""
-        self.now += 60.0
-        seq = self.store.messages.reserve()
-        author = Author(who) if who in ("bot", "system") else Author.PERSON
-        sender = Sender(PEOPLE.get(who, who), who) if author is Author.PERSON else Sender("")
-        values: dict[str, object] = {
-            "seq": seq,
-            "chat_key": self.key,
-            "author": author,
-            "segments": tuple(Text(part) if isinstance(part, str) else part for part in parts),
-            "time": self.now,
-            "message_id": f"{self.key}-{seq}",
-            "sender": sender,
-        }
-        record = Record(**{**values, **more})  # type: ignore[arg-type]
-        await self.store.messages.add(
-            record,
-            unique_id=record.message_id,
-            before=(
-                *self.store.chats.seen(self.key),
-                *self.store.users.seen(self.key.instance, sender),
-            ),
-        )
-        return record
-
-    async def chatter(self, count: int) -> None:
-        """Store messages about nothing that a test searches."""
-        for number in range(count):
-            await self.say(("Mei", "Tom")[number % 2], f"small talk number {number}, nothing more")
-
-    async def index(self) -> None:
-        """Put all messages but the newest 64 to 191 into the index."""
-        await SearchIndexer(self.store).index_all()
-
-    async def find(self, words: str = "", **query: object) -> list[str]:
-        """Search, and return the texts that are found."""
-        finder = MessageFinder(self.store, wall=lambda: NOW)
-        found = await finder.find(self.key, MessageQuery(words=words, **query))  # type: ignore[arg-type]
-        return texts(found.records)
-
-
-def texts(records: Iterable[Record]) -> list[str]:
-    """The texts of records."""
-    return ["".join(p.text for p in each.segments if isinstance(p, Text)) for each in records]
+@pytest.fixture
+def model() -> QuickModel:
+    return QuickModel()
 
 
 @pytest.fixture
-def talk(store: Store) -> Talk:
-    return Talk(store)
+def settings() -> MemorySettings:
+    return MemorySettings()
+
+
+@pytest.fixture
+async def memory(
+    store: Store, settings: MemorySettings, model: QuickModel, clock: Clock
+) -> MemoryKeeper:
+    return await memory_of(store, settings, model, clock)
+
+
+async def memory_of(
+    store: Store,
+    settings: MemorySettings,
+    model: QuickModel,
+    clock: Clock,
+    data: Path | None = None,
+) -> MemoryKeeper:
+    keeper = MemoryKeeper(
+        store,
+        settings,
+        data=data or Path(gettempdir()) / "there-are-no-documents-here",
+        secret=lambda: "a secret",
+        model=model,
+        clock=clock,
+        wall=clock,
+    )
+    await keeper.load()
+    return keeper
+
+
+async def say(
+    store: Store,
+    text: str,
+    *,
+    key: ChatKey = GROUP,
+    by: Sender | None = LIN,
+    time: float = 900_000.0,
+    **fields: object,
+) -> Record:
+    """Store a message of a person, or of the bot if nobody says it."""
+    values: dict[str, object] = {
+        "seq": store.messages.reserve(),
+        "chat_key": key,
+        "author": Author.PERSON if by is not None else Author.BOT,
+        "segments": (Text(text),),
+        "time": time,
+        "sender": by or Sender(""),
+    }
+    record = Record(**{**values, **fields})  # type: ignore[arg-type]
+    known = (*store.chats.seen(key), *store.users.seen(key.instance, record.sender))
+    await store.messages.add(record, unique_id=record.message_id or None, before=known)
+    return record
+
+
+@pytest.fixture
+def caplog_loguru() -> Iterator[list[str]]:
+    """The lines of the log."""
+    lines: list[str] = []
+    sink = logger.add(lines.append, format="{message}", level="DEBUG")
+    yield lines
+    logger.remove(sink)

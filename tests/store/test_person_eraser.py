@@ -62,6 +62,10 @@ WHAT_BECOMES = {
     "search_pages": "the words of deleted and changed messages are deleted",
     "search_blocks": "the vectors of deleted and changed messages are deleted",
     "search_changes": "numbers of messages alone",
+    "memory_notes": "theirs and those about them deleted: test_memory.py",
+    "memory_summaries": "those with their words emptied or deleted: test_memory.py",
+    "memory_chats": "a private chat's is deleted",
+    "memory_off": "no person's: only digests",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in

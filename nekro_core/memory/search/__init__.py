@@ -15,5 +15,5 @@
     neighbourhood.py  reads what the index knows of messages and of those around them
     finder.py      the search itself
 
-Decision 0041 has the reasons and the figures. `nekro_core.store.search_index` describes the tables.
+Decision 0039 has the reasons and the figures. `nekro_core.store.search_index` describes the tables.
 """

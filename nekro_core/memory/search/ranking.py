@@ -7,7 +7,7 @@ a conversation, the question before an answer often has the words. Repetition co
 as in BM25. A name in the question counts for the messages of that person.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009). The
-numbers were chosen on conversations of our own (decision 0041).
+numbers were chosen on conversations of our own (decision 0039).
 """
 
 from collections.abc import Sequence

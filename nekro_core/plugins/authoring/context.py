@@ -42,6 +42,7 @@ from nekro_core.plugins.authoring.found_messages import (
 )
 from nekro_core.plugins.authoring.host_files import HostFiles
 from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
+from nekro_core.plugins.authoring.memory import ChatMemory
 from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
 from nekro_core.plugins.authoring.web import is_no_chat
 from nekro_core.sandbox.box import BoxFileError
@@ -133,6 +134,11 @@ class AgentCtx:
             services.data_dir, self.chat, self.owner, self.files, services.shared_bytes
         )
         return BoxFileSystem(self.box, services.media, self.chat, mirror, self.chat.file_name)
+
+    @property
+    def memory(self) -> ChatMemory:
+        """The notes of the chat and of its people."""
+        return ChatMemory(self)
 
     @classmethod
     async def create_by_chat_key(cls, chat_key: str, *, webhook_request: Any = None) -> "AgentCtx":

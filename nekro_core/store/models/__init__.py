@@ -29,6 +29,12 @@ from nekro_core.store.models.console import (
     ConsoleTokenTable,
     DocumentTable,
 )
+from nekro_core.store.models.memory import (
+    MemoryChatTable,
+    MemoryOffTable,
+    NoteTable,
+    SummaryTable,
+)
 from nekro_core.store.models.plugins import (
     ModelUseTable,
     PluginDataTable,
@@ -69,9 +75,12 @@ __all__ = [
     "DeliveryTable",
     "DocumentTable",
     "LatencyTable",
+    "MemoryChatTable",
+    "MemoryOffTable",
     "MessageTable",
     "MessageVersionTable",
     "ModelUseTable",
+    "NoteTable",
     "PluginDataTable",
     "PromptPartTable",
     "PromptTable",
@@ -82,6 +91,7 @@ __all__ = [
     "SearchSegmentTable",
     "StatisticsTable",
     "StepTable",
+    "SummaryTable",
     "TimerTable",
     "ToolCallTable",
     "TurnTable",

@@ -19,7 +19,7 @@ from nekro_core.chat import (
 )
 from nekro_core.memory.search.finder import BadSearch, MessageFinder, MessageQuery, unseen_line
 from nekro_core.store import Store
-from tests.memory.conftest import NOW, Talk
+from tests.memory.search.conftest import NOW, Talk
 
 
 @pytest.fixture(params=["new", "indexed"])

@@ -12,7 +12,7 @@ from nekro_core.memory.search.segments import MERGED, SMALLEST, merged_segment
 from nekro_core.store import Person, Store
 from nekro_core.store.search_blocks import VECTOR_BYTES
 from nekro_core.store.search_pages import decode_page
-from tests.memory.conftest import NOW, Talk
+from tests.memory.search.conftest import NOW, Talk
 
 
 async def levels(talk: Talk) -> list[int]:

@@ -11,7 +11,7 @@ from nekro_core.memory.search.encoding import MessageEncoding
 from nekro_core.memory.search.finder import MessageFinder, MessageQuery
 from nekro_core.memory.search.meaning import MessageVectors, TextEncoder
 from nekro_core.tools.discovery import VECTOR_NUMBERS, EncodedTexts
-from tests.memory.conftest import NOW, Talk, texts
+from tests.memory.search.conftest import NOW, Talk, texts
 
 ANIMALS = ("cat", "dog", "pet", "hamster")
 

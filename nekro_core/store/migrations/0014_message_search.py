@@ -19,7 +19,7 @@ async def _add_triggers(_: object, editor: BaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0012_documents_and_prices")]
+    dependencies = [("store", "0013_first_words")]
 
     initial = False
 
