@@ -126,7 +126,7 @@ async def _speed(folder: Path, messages: int) -> list[Figure]:
         words = await _times(by_words, questions)
         meaning = await _times(by_meaning, questions)
         plain = await _plain(store)
-        size = path.stat().st_size / 1e6
+        size = path.stat().st_size
     with closing(sqlite3.connect(path)) as database:
         ((pages,),) = database.execute("SELECT SUM(LENGTH(data)) FROM search_pages")
     floor = "the 10 newest, plain SELECT"
@@ -144,7 +144,7 @@ async def _speed(folder: Path, messages: int) -> list[Figure]:
             name="memory: words of the index, for 1,000 messages",
             unit="kB",
             p50=pages / messages,
-            floor=size * 1e3 / messages,
+            floor=size / messages,
             floor_name="the whole file",
         ),
     ]

@@ -52,7 +52,6 @@ _NUMERALS = {
 }
 _NUMERAL = f"(?:[0-9]{{1,3}}|{'|'.join(sorted(_NUMERALS, key=len, reverse=True))})"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_CJK_WEEKDAYS = ("一月", "二火", "三水", "四木", "五金", "六土", "日天")
 _YEARS_BACK = 10
 """A month without a year may be that of each of so many years."""
 
@@ -84,7 +83,22 @@ _RELATIVE_WEEKDAY = re.compile(
     r"|(?P<chinese>上周|上星期|这周|本周|先週の?|今週の?)(?P<day>[一二三四五六日天月火水木金土])",
     re.IGNORECASE,
 )
-_CJK_DAYS = {each: day for day, some in enumerate(_CJK_WEEKDAYS) for each in some}
+_CJK_DAYS = {
+    "一": 0,
+    "月": 0,
+    "二": 1,
+    "火": 1,
+    "三": 2,
+    "水": 2,
+    "四": 3,
+    "木": 3,
+    "五": 4,
+    "金": 4,
+    "六": 5,
+    "土": 5,
+    "日": 6,
+    "天": 6,
+}
 
 _RELATIVE = (
     (r"\btoday\b|\bthis (?:morning|afternoon|evening)\b|\btonight\b", "day", 0),

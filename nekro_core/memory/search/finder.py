@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
+import anyio
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +27,7 @@ from nekro_core.memory.search.question import SearchQuestion, read_question
 from nekro_core.memory.search.ranking import (
     RELATED,
     Ranked,
+    Scratch,
     WeightedTerm,
     rank,
     united,
@@ -38,7 +40,7 @@ from nekro_core.memory.search.word_hits import (
     hits_of,
     view_of,
 )
-from nekro_core.store import Store
+from nekro_core.store import Store, StoreError
 from nekro_core.store.search_blocks import BLOCK
 from nekro_core.system.errors import NekroError
 
@@ -53,7 +55,7 @@ _LENGTH = 0.15
 _TIME = 0.3
 """What a message of a time that the question names gains."""
 _COMPARED = 400
-_COMPARED_IN_LARGE = 200
+_COMPARED_IN_LARGE = 120
 """Number of messages with the best words whose meaning is compared, in chats with up to
 `_SMALL` messages and in larger ones."""
 _SMALL = 5000
@@ -139,6 +141,8 @@ class MessageFinder:
         self._store = store
         self._vectors = vectors
         self._searched = searched
+        self._scratch = Scratch()
+        self._with_vectors: set[ChatKey] = set()
         self._zone = zone
         self._wall = wall
         self._clock = clock
@@ -172,12 +176,12 @@ class MessageFinder:
         ]
         if query.kind:
             wanted.append(kind_term(query.kind))
-        hits = await hits_of(self._store, view, wanted)
+        hits = await self._hits(view, question, wanted)
         allowed = await self._allowed(view, query, authors, hits, span)
         weights = _weights(question, hits, view.total)
         limit = max(1, min(query.limit, MOST_FOUND))
         if weights:
-            ranked = rank(weights, view.total, view.mean_length, allowed)
+            ranked = rank(weights, view.total, view.mean_length, allowed, self._scratch)
             places = await self._compared(view, question, ranked)
             self._searched(chat_key)
         elif question.spans or not question.terms:
@@ -221,6 +225,25 @@ class MessageFinder:
             StoreUnavailable: The database does not answer.
         """
         return await self._store.search_index.count_before(chat_key, seq)
+
+    async def _hits(
+        self, view: ChatView, question: SearchQuestion, wanted: Sequence[str]
+    ) -> dict[str, TermHits]:
+        """Read the index. Meanwhile the encoder, in its own process, reads the question, if the
+        meaning will be compared."""
+        if self._vectors is None or view.chat_key not in self._with_vectors or not question.terms:
+            return await hits_of(self._store, view, wanted)
+        hits: dict[str, TermHits] = {}
+        failure: StoreError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._vectors.query, question.text)
+            try:
+                hits = await hits_of(self._store, view, wanted)
+            except StoreError as error:
+                failure = error  # Raised outside, so that it is not wrapped in a group.
+        if failure is not None:
+            raise failure
+        return hits
 
     async def _allowed(
         self,
@@ -309,8 +332,8 @@ class MessageFinder:
             missing = [index for index in own.tolist() if not found.signs[index].any()]
             query = await self._encode(view, question, found, missing)
         elif found.signs[own].any():
-            encoded = await self._vectors.encode(question.text, ())
-            query = None if encoded is None else encoded[0]
+            self._with_vectors.add(view.chat_key)
+            query = await self._vectors.query(question.text)
         else:
             query = None
         return None if query is None else similarities(query, found.around(places))

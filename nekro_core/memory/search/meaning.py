@@ -24,6 +24,8 @@ _TEXT = 400
 """Characters of a message that the encoder reads. It takes 2 ms for an average message."""
 _CACHED = 20_000
 """Number of vectors that are cached: 3 MB. They are those of messages in no segment yet."""
+_QUERIES = 64
+"""Number of vectors of questions that are cached: more than searches run at a time."""
 
 Signs = NDArray[np.uint8]
 
@@ -42,10 +44,24 @@ class MessageVectors:
     def __init__(self, encoder: TextEncoder) -> None:
         self._encoder = encoder
         self._known: OrderedDict[bytes, bytes] = OrderedDict()
+        self._queries: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
 
     def cached(self, text: str) -> bytes | None:
         """Return the signs of a text's vector, if they are cached."""
         return self._known.get(_digest(text))
+
+    async def query(self, text: str) -> NDArray[np.float32] | None:
+        """Compute the vector of a question. None if the encoder cannot be used. The newest ones are
+        cached, so that the computation can begin before the vector is needed."""
+        digest = _digest(text)
+        if digest not in self._queries:
+            encoded = await self._encoder.encode(text, ())
+            if encoded is None:
+                return None
+            self._queries[digest] = np.array(encoded.query, np.float32)
+            while len(self._queries) > _QUERIES:
+                self._queries.popitem(last=False)
+        return self._queries.get(digest)
 
     async def encode(
         self, query: str, texts: Sequence[str]

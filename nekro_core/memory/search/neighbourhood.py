@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nekro_core.memory.search.meaning import AROUND, PAUSE_S, MessageVectors, Signs, encoded_text
+from nekro_core.memory.search.ranking import unique
 from nekro_core.memory.search.word_hits import ChatView, Positions
 from nekro_core.store import Store
 from nekro_core.store.search_blocks import BLOCK, VECTOR_BYTES
@@ -58,7 +59,7 @@ async def neighbourhood_of(
 ) -> Neighbourhood:
     """Read what the index knows of the messages at these places and around them."""
     distances = np.array([distance for distance, _ in AROUND])
-    wanted = np.unique(places[:, None] + distances)
+    wanted = unique((places[:, None] + distances).reshape(-1))
     wanted = wanted[(wanted >= 0) & (wanted < view.total)]
     found = Neighbourhood(
         positions=wanted,

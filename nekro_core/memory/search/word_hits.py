@@ -20,6 +20,7 @@ from nekro_core.store.search_pages import (
     counts,
     lengths,
     positions,
+    posting,
     postings_of,
 )
 
@@ -37,13 +38,21 @@ class TermHits:
 
     Attributes:
         positions: Their positions in the chat.
-        counts: How often each has the term.
-        lengths: How many terms each has.
+        postings: How often each has the term, and how many terms it has, as in the index. The
+            positions in them are not used.
     """
 
     positions: Positions
-    counts: Floats
-    lengths: Floats
+    postings: Postings
+
+    @property
+    def counts(self) -> Floats:
+        """How often each message has the term."""
+        return counts(self.postings)
+
+    def lengths_at(self, indices: NDArray[np.int64]) -> Floats:
+        """Return how many terms the messages with these indices have."""
+        return lengths(self.postings[indices])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +165,29 @@ def _joined(
     for term in terms:
         each = parts.get(term, [])
         places = [positions(postings) + start for start, postings in each]
-        often = [counts(postings) for _, postings in each]
-        long = [lengths(postings) for _, postings in each]
+        packed = [postings for _, postings in each]
         if term in loose:
-            at, many, size = zip(*loose[term], strict=True)
-            places.append(np.array(at, np.int64))
-            often.append(np.array(many, np.float32))
-            long.append(np.array(size, np.float32))
+            places.append(np.array([position for position, _ in loose[term]], np.int64))
+            packed.append(np.array([each for _, each in loose[term]], np.uint32))
         if not places:
             continue
-        hits = TermHits(np.concatenate(places), np.concatenate(often), np.concatenate(long))
+        hits = TermHits(np.concatenate(places), np.concatenate(packed))
         if len(view.removed):
             kept = ~np.isin(hits.positions, view.removed)
-            hits = TermHits(hits.positions[kept], hits.counts[kept], hits.lengths[kept])
+            hits = TermHits(hits.positions[kept], hits.postings[kept])
         if len(hits.positions):
             found[term] = hits
     return found
 
 
-def _of_loose(view: ChatView, terms: Sequence[str]) -> dict[str, list[tuple[int, int, int]]]:
-    found: dict[str, list[tuple[int, int, int]]] = {}
+def _of_loose(view: ChatView, terms: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
     wanted = set(terms)
     for position, message in enumerate(view.loose, view.indexed):
         has = message.found.terms
         for term in wanted.intersection(has):
-            found.setdefault(term, []).append((position, has[term], message.found.length))
+            packed = posting(0, has[term], message.found.length)
+            found.setdefault(term, []).append((position, packed))
     return found
 
 
