@@ -36,9 +36,5 @@ class QuickModel:
         if model is None:
             raise NoQuickModel("no model of the role quick is configured: NEKRO_ROLES__QUICK")
         messages = (PromptMessage.of("system", instructions), PromptMessage.of("user", text))
-        answer = []
         async with model.stream(ChatRequest(messages=messages, max_tokens=max_tokens)) as deltas:
-            async for delta in deltas:
-                if isinstance(delta, TextDelta):
-                    answer.append(delta.text)
-        return "".join(answer)
+            return "".join([each.text async for each in deltas if isinstance(each, TextDelta)])
