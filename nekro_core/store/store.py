@@ -39,6 +39,7 @@ from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
+from nekro_core.store.upgrade_notes import UpgradeNotes
 from nekro_core.store.values import Account
 
 
@@ -92,6 +93,7 @@ class Store:
             clock=clock,
         )
         self.kept = KeptRepository(database)
+        self.upgrade_notes = UpgradeNotes(database)
         self.search = MessageSearch(database, self.messages)
         self.erasing = PersonEraser(
             database,

@@ -1,8 +1,9 @@
 """Reads the Ubuntu IRC conversations with reply links of Kummerfeld et al. (2019).
 
-The data are at github.com/jkkummerfeld/irc-disentanglement, under CC BY 4.0: "A Large-Scale Corpus for
-Conversation Disentanglement", ACL 2019. A folder has pairs of files, NAME.ascii.txt with the lines and
-NAME.annotation.txt with the links: the numbers of two lines, of which the later answers the earlier.
+The data are at github.com/jkkummerfeld/irc-disentanglement, under CC BY 4.0: "A Large-Scale Corpus
+for Conversation Disentanglement", ACL 2019. A folder has pairs of files: NAME.ascii.txt has the
+lines, and NAME.annotation.txt the links, which are the numbers of two lines of which the later
+answers the earlier.
 """
 
 import re
@@ -19,12 +20,106 @@ _RENAMED = re.compile(r"=== (\S+) is now known as (\S+)")
 _TOKEN = re.compile(r"[^\s,:;!?()<>\"/]+")
 _STRANGER = re.compile(r"[a-z_\[\]\\`|{}^-][\w\[\]\\`|{}^-]{0,15}\Z")
 _MOST_TOKENS = 60
+_BEFORE = 300
+"""Lines before the first annotated one that are read: more than the bot remembers."""
 _WORDS = frozenset(
-    "the you and for that this with have what not can are was but how does anyone ubuntu help linux "
-    "just like get know where when which there here some all use using work works want need try "
-    "thanks please install will would could should one two its on in is it me my no yes so to of or "
-    "if do at as an be by i a hi hello ok test root user guest windows error sorry really right good "
-    "bad new old time back line file sudo apt server desktop kernel any".split()
+    [
+        "the",
+        "you",
+        "and",
+        "for",
+        "that",
+        "this",
+        "with",
+        "have",
+        "what",
+        "not",
+        "can",
+        "are",
+        "was",
+        "but",
+        "how",
+        "does",
+        "anyone",
+        "ubuntu",
+        "help",
+        "linux",
+        "just",
+        "like",
+        "get",
+        "know",
+        "where",
+        "when",
+        "which",
+        "there",
+        "here",
+        "some",
+        "all",
+        "use",
+        "using",
+        "work",
+        "works",
+        "want",
+        "need",
+        "try",
+        "thanks",
+        "please",
+        "install",
+        "will",
+        "would",
+        "could",
+        "should",
+        "one",
+        "two",
+        "its",
+        "on",
+        "in",
+        "is",
+        "it",
+        "me",
+        "my",
+        "no",
+        "yes",
+        "so",
+        "to",
+        "of",
+        "or",
+        "if",
+        "do",
+        "at",
+        "as",
+        "an",
+        "be",
+        "by",
+        "i",
+        "a",
+        "hi",
+        "hello",
+        "ok",
+        "test",
+        "root",
+        "user",
+        "guest",
+        "windows",
+        "error",
+        "sorry",
+        "really",
+        "right",
+        "good",
+        "bad",
+        "new",
+        "old",
+        "time",
+        "back",
+        "line",
+        "file",
+        "sudo",
+        "apt",
+        "server",
+        "desktop",
+        "kernel",
+        "any",
+    ]
 )
 """Names of people that are words too: they name somebody only at the beginning, before a colon."""
 
@@ -63,6 +158,8 @@ def _read(path: Path) -> Day:
     said = [_SAID.match(row) for row in rows]
     speakers = {(each[3] or each[4]).lower() for each in said if each}
     moments = _moments(said)
+    links = _links(path.with_name(path.name.replace(".ascii.", ".annotation.")))
+    begins, ends = min(links, default=0) - _BEFORE, max(links, default=0)
     names: dict[str, str] = {}
     lines: dict[int, SpokenLine] = {}
     for number, (row, found) in enumerate(zip(rows, said, strict=True)):
@@ -73,6 +170,8 @@ def _read(path: Path) -> Day:
             continue
         nick = (found[3] or found[4]).lower()
         speaker = names.setdefault(nick, nick)
+        if not begins <= number <= ends:
+            continue
         named, first = find_names(found[5], names, speakers, speaker)
         lines[number] = SpokenLine(
             speaker=speaker,
@@ -81,17 +180,20 @@ def _read(path: Path) -> Day:
             named=named,
             first_named=first,
         )
-    links: defaultdict[int, set[int]] = defaultdict(set)
-    notes = path.with_name(path.name.replace(".ascii.", ".annotation.")).read_text("utf-8")
-    for note in notes.splitlines():
-        if len(numbers := note.split()) >= 2:
-            earlier, later = sorted((int(numbers[0]), int(numbers[1])))
-            links[later].add(earlier)
     return Day(
         path.name.partition(".ascii")[0],
         lines,
         {number: frozenset(each) for number, each in links.items() if number in lines},
     )
+
+
+def _links(path: Path) -> dict[int, set[int]]:
+    links: defaultdict[int, set[int]] = defaultdict(set)
+    for note in path.read_text("utf-8").splitlines():
+        if len(numbers := note.split()) >= 2:
+            earlier, later = sorted((int(numbers[0]), int(numbers[1])))
+            links[later].add(earlier)
+    return links
 
 
 def _moments(said: list[re.Match[str] | None]) -> dict[int, float]:
@@ -122,7 +224,11 @@ def find_names(
     for at, token in enumerate([*_TOKEN.finditer(plain)][:_MOST_TOKENS]):
         after = plain[token.end() : token.end() + 1]
         nick = next(
-            (each for each in (token[0], token[0].strip(".@")) if each in names or each in speakers),
+            (
+                each
+                for each in (token[0], token[0].strip(".@"))
+                if each in names or each in speakers
+            ),
             "",
         )
         who = names.get(nick, nick)

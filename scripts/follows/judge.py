@@ -16,8 +16,8 @@ import numpy as np
 from irc import Day, read_folder
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from nekro_core.agent.participation.addressee import GOES, AddresseeModel
-from nekro_core.agent.participation.conversation import Conversation, HeardLine
+from nekro_core.agent.participation.addressee import AddresseeModel
+from nekro_core.agent.participation.conversation import Conversation
 from nekro_core.agent.participation.facts import collect_facts
 from nekro_core.agent.participation.features import (
     TALK_FEATURES,
@@ -65,7 +65,10 @@ def _of_all(model: AddresseeModel, conversation: Conversation, line: Any) -> dic
     )
     (continues,) = model.continues.probabilities([[*of_line, max(likely), sum(likely)]])
     elsewhere = elsewhere_numbers(likely, continues)
-    rows = [[*of_line, *numbers, *more] for numbers, more in zip(people.values(), elsewhere, strict=True)]
+    rows = [
+        [*of_line, *numbers, *more]
+        for numbers, more in zip(people.values(), elsewhere, strict=True)
+    ]
     return dict(zip(people, model.goes.probabilities(rows), strict=True))
 
 
@@ -75,7 +78,9 @@ def report(
     """Print the average precision, and the recall at several precisions."""
     precision, recall, _ = precision_recall_curve(true, likely, sample_weight=weights)
     at = {
-        each: max((float(r) for p, r in zip(precision, recall, strict=True) if p >= each), default=0.0)
+        each: max(
+            (float(r) for p, r in zip(precision, recall, strict=True) if p >= each), default=0.0
+        )
         for each in (0.7, 0.8, 0.85, 0.9)
     }
     average = average_precision_score(true, likely, sample_weight=weights)
@@ -88,7 +93,10 @@ def report(
 
 
 def threshold_for(
-    wanted: float, true: Sequence[bool], likely: Sequence[float], weights: Sequence[float] | None = None
+    wanted: float,
+    true: Sequence[bool],
+    likely: Sequence[float],
+    weights: Sequence[float] | None = None,
 ) -> float:
     """Return the lowest probability from which on at least the wanted share is right."""
     precision, _, thresholds = precision_recall_curve(true, likely, sample_weight=weights)
@@ -98,7 +106,9 @@ def threshold_for(
 def main() -> None:
     """Judge, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="a folder with NAME.ascii.txt and NAME.annotation.txt")
+    parser.add_argument(
+        "data", type=Path, help="a folder with NAME.ascii.txt and NAME.annotation.txt"
+    )
     options = parser.parse_args()
     model = AddresseeModel.load()
     answers: list[tuple[bool, bool, float]] = []
@@ -117,7 +127,9 @@ def main() -> None:
         f"{right / max(1, sum(each[1] for each in answers)):.3f} of all found"
     )
     took = np.array(seconds) * 1000
-    print(f"a line takes {np.median(took):.2f} ms, 99 % of them less than {np.quantile(took, 0.99):.2f} ms")
+    print(
+        f"a line takes {np.median(took):.2f} ms, 99 % of them less than {np.quantile(took, 0.99):.2f} ms"
+    )
 
 
 def _columns(answers: list[tuple[bool, bool, float]]) -> tuple[list[bool], list[float]]:

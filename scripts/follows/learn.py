@@ -21,7 +21,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 from irc import Day, read_folder
-from judge import candidates_of, report, threshold_for
+from judge import report, threshold_for
 from numpy.typing import NDArray
 
 from nekro_core.agent.participation import addressee
@@ -29,6 +29,7 @@ from nekro_core.agent.participation.addressee import AIMS, CONTINUES, GOES
 from nekro_core.agent.participation.conversation import Conversation, HeardLine
 from nekro_core.agent.participation.facts import collect_facts
 from nekro_core.agent.participation.features import (
+    LINE_FEATURES,
     TALK_FEATURES,
     elsewhere_numbers,
     line_numbers,
@@ -37,7 +38,7 @@ from nekro_core.agent.participation.features import (
 from nekro_core.agent.participation.trees import BoostedTrees
 
 FOLDS = 3
-WARM_UP = 200
+WARM_UP = 100
 """Lines before the first annotated one, whose aims are estimated too."""
 KEPT = 0.15
 """Share of the people to whom a line plainly does not go that are learnt from, each with more
@@ -65,7 +66,9 @@ class Examples:
     files: NDArray[np.int32]
 
     @classmethod
-    def joined(cls, each: Sequence[tuple[list[list[float]], list[bool], list[float]]]) -> "Examples":
+    def joined(
+        cls, each: Sequence[tuple[list[list[float]], list[bool], list[float]]]
+    ) -> "Examples":
         """Join the examples of the files."""
         return cls(
             np.concatenate([np.array(rows, np.float32) for rows, _, _ in each if rows]),
@@ -130,10 +133,14 @@ def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], 
 
 
 def later_examples(
-    aims: Sequence[BoostedTrees], continues: Sequence[BoostedTrees] | None, job: tuple[int, Day]
+    aims: Sequence[BoostedTrees], job: tuple[int, Day]
 ) -> tuple[list[list[float]], list[bool], list[float]]:
-    """The second trees, or with ``continues`` the third. ``aims`` and ``continues`` have the trees
-    of each fold."""
+    """The third trees: for each annotated line and person nearby whom it does not name, whether
+    the line answers one of their lines. ``aims`` has the trees of each fold.
+
+    In place of how likely the line continues the speaker's own, which is not learnt yet, a row has
+    1 or 0: whether it does.
+    """
     fold, day = job
     random = np.random.default_rng(fold)
     rows: list[list[float]] = []
@@ -142,8 +149,6 @@ def later_examples(
     conversation, begins = Conversation(), min(day.links) - WARM_UP
     of_aims = aims[fold % len(aims)]
     for number, line in day.lines.items():
-        if number > max(day.links):
-            break
         if number < begins:
             conversation.add(HeardLine(line, dict.fromkeys(line.named, 1.0)))
             continue
@@ -155,25 +160,43 @@ def later_examples(
         )
         if number in day.links and people:
             answered = day.answered(number)
-            own = [*of_line, max(likely), sum(likely)]
-            if continues is None:
-                rows.append(own)
-                true.append(line.speaker in answered)
-                weights.append(1.0)
-            else:
-                (again,) = continues[fold % len(continues)].probabilities([own])
-                elsewhere = elsewhere_numbers(likely, again)
-                for at, (who, numbers) in enumerate(people.items()):
-                    if who in line.named:
-                        continue
-                    share = KEPT_PLAUSIBLE if likely[at] > 0.03 else KEPT
-                    if who in answered or random.random() < share:
-                        rows.append([*of_line, *numbers, *elsewhere[at]])
-                        true.append(who in answered)
-                        weights.append(1.0 if who in answered else 1 / share)
+            elsewhere = elsewhere_numbers(likely, float(line.speaker in answered))
+            for at, (who, numbers) in enumerate(people.items()):
+                if who in line.named:
+                    continue
+                share = KEPT_PLAUSIBLE if likely[at] > 0.03 else KEPT
+                if who in answered or random.random() < share:
+                    rows.append([*of_line, *numbers, *elsewhere[at]])
+                    true.append(who in answered)
+                    weights.append(1.0 if who in answered else 1 / share)
         kept = {who: each for who, each in zip(people, likely, strict=True) if each > 0.03}
         conversation.add(HeardLine(line, kept))
     return rows, true, weights
+
+
+def continuing(third: Examples) -> Examples:
+    """Make the examples of the second trees from those of the third: one for each line."""
+    lines, (likely, _, other, together, _) = (
+        third.rows[:, : len(LINE_FEATURES)],
+        third.rows[:, -5:].T,
+    )
+    rows = np.column_stack([lines, np.maximum(likely, other), likely + together])
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (lines[1:] != lines[:-1]).any(axis=1)
+    return Examples(
+        rows[first], third.rows[first, -1] > 0, np.ones(first.sum(), np.float32), third.files[first]
+    )
+
+
+def with_continuing(third: Examples, trees: Sequence[BoostedTrees]) -> None:
+    """Put into the examples how likely the lines continue their speakers' own."""
+    for fold, each in enumerate(trees):
+        at = third.files % FOLDS == fold
+        likely, other, together = third.rows[at, -5], third.rows[at, -3], third.rows[at, -2]
+        rows = np.column_stack(
+            [third.rows[at, : len(LINE_FEATURES)], np.maximum(likely, other), likely + together]
+        )
+        third.rows[at, -1] = each.probabilities(rows)
 
 
 def main() -> None:
@@ -182,28 +205,31 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the corpus: a folder with train and dev")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="a folder in which the examples are kept")
-    parser.add_argument("--into", type=Path, default=Path(addressee.__file__).with_name(addressee.LEARNT))
+    parser.add_argument(
+        "--into", type=Path, default=Path(addressee.__file__).with_name(addressee.LEARNT)
+    )
     options = parser.parse_args()
     days = [*enumerate(read_folder(options.data / "train"))]
+
+    def folds(examples: Examples, *how: Any) -> list[BoostedTrees]:
+        return [examples.learn(*how, without=fold) for fold in range(FOLDS)]
+
     with Pool(options.processes) as pool:
+
         def all_of(make: Callable[[tuple[int, Day]], Any]) -> Examples:
             return Examples.joined(pool.map(make, days, chunksize=4))
-
-        def folds(examples: Examples, *how: Any) -> list[BoostedTrees]:
-            return [examples.learn(*how, without=fold) for fold in range(FOLDS)]
 
         say("examples of the first trees")
         first = all_of(aims_examples)
         how: Any = (AIMS, AIMS_TREES, AIMS_ROUNDS)
         aims = folds(first, *how)
         content: dict[str, Any] = {"aims": first.learnt(*how)}
-        say("examples of the second trees")
-        second = all_of(partial(later_examples, aims, None))
-        how = (CONTINUES, CONTINUES_TREES, CONTINUES_ROUNDS)
-        continues = folds(second, *how)
-        content["continues"] = second.learnt(*how)
-        say("examples of the third trees")
-        third = all_of(partial(later_examples, aims, continues))
+        say("examples of the others")
+        third = all_of(partial(later_examples, aims))
+    second = continuing(third)
+    how = (CONTINUES, CONTINUES_TREES, CONTINUES_ROUNDS)
+    content["continues"] = second.learnt(*how)
+    with_continuing(third, folds(second, *how))
     if options.keep:
         np.savez(options.keep / "third.npz", third.rows, third.true, third.weights, third.files)
         (options.keep / "stages.json").write_text(json.dumps(content))
@@ -211,8 +237,13 @@ def main() -> None:
     answers = np.zeros(len(third.true))
     for fold in range(FOLDS):
         of_fold = third.files % FOLDS == fold
-        answers[of_fold] = third.learn(*how, without=fold).probabilities(third.rows[of_fold].tolist())
-        report(f"cross-validation, fold {fold}", third.true[of_fold], answers[of_fold], third.weights[of_fold])
+        answers[of_fold] = third.learn(*how, without=fold).probabilities(third.rows[of_fold])
+        report(
+            f"cross-validation, fold {fold}",
+            third.true[of_fold],
+            answers[of_fold],
+            third.weights[of_fold],
+        )
     report("cross-validation", third.true, answers, third.weights)
     content["goes"] = third.learnt(*how)
     content["threshold"] = round(threshold_for(PRECISION, third.true, answers, third.weights), 3)

@@ -69,12 +69,3 @@ class Conversation:
             return 0.0
         count, known = len(self._words) + 1, self._lines_with
         return sum(math.log(count / (known.get(word, 0) + 0.5)) for word in both)
-
-    def forget(self, person: str) -> None:
-        """Remove the lines of a person."""
-        kept = [each for each in self.lines if each.line.speaker != person]
-        self.lines.clear()
-        self._words.clear()
-        self._lines_with.clear()
-        for each in kept:
-            self.add(HeardLine(each.line, {who: p for who, p in each.aims.items() if who != person}))

@@ -194,9 +194,7 @@ def elsewhere_numbers(likely: Sequence[float], continues: float) -> list[list[fl
     ]
 
 
-def _best(
-    conversation: Conversation, line: SpokenLine, person: PersonFacts
-) -> tuple[float, float]:
+def _best(conversation: Conversation, line: SpokenLine, person: PersonFacts) -> tuple[float, float]:
     if person.best_line is None:
         return _NEVER, 0.0
     text = person.best_line.line.text
@@ -205,9 +203,7 @@ def _best(
 
 def _order(facts: Facts, ago: Callable[[PersonFacts], int]) -> dict[str, float]:
     """Return the places of the people for whom something happened, the latest first."""
-    happened = sorted(
-        (when, who) for who in facts.nearby if (when := ago(facts.people[who])) < FAR
-    )
+    happened = sorted((when, who) for who in facts.nearby if (when := ago(facts.people[who])) < FAR)
     return {who: float(place) for place, (_, who) in enumerate(happened)}
 
 

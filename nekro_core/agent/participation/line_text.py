@@ -1,5 +1,5 @@
-"""Finds in the text of one line what tells to whom it goes: its words, and cues such as a question or
-thanks.
+"""Finds in the text of one line what tells to whom it goes: its words, and cues such as a question
+or thanks.
 
 English words are found between spaces. Chinese and Japanese have no spaces, so there the words are
 pairs of neighbouring characters, and cues are looked for anywhere in the text.
@@ -26,8 +26,10 @@ CUES: dict[str, tuple[str, str]] = {
         "好 嗯 对 是的 行 可以 没问题 はい うん ええ そう 了解 いいよ",
     ),
     "denies": (
-        "no nope nah not don't doesn't can't cannot didn't isn't won't dont doesnt cant didnt "
-        "nothing never none wasn't wont isnt",
+        (
+            "no nope nah not don't doesn't can't cannot didn't isn't won't dont doesnt cant didnt "
+            "nothing never none wasn't wont isnt"
+        ),
         "不 没 别 いや いいえ 違 ない ません",
     ),
     "thanks": (
@@ -59,13 +61,17 @@ CUES: dict[str, tuple[str, str]] = {
         "但 可是 所以 然后 那么 而且 因为 でも じゃ だから それで けど から",
     ),
     "reacts": (
-        "lol haha hmm hm oh ah wow heh hehe ooh aha ahh ohh lmao rofl nice cool great awesome damn "
-        "weird hah yay ugh ouch",
+        (
+            "lol haha hmm hm oh ah wow heh hehe ooh aha ahh ohh lmao rofl nice cool great awesome damn "
+            "weird hah yay ugh ouch"
+        ),
         "哈哈 呵呵 哦 啊 笑 草 厉害 へえ すごい なるほど",
     ),
     "inquires": (
-        "what how why where when which who what's whats how's is are do does did can could would "
-        "should any has have will whose",
+        (
+            "what how why where when which who what's whats how's is are do does did can could would "
+            "should any has have will whose"
+        ),
         "什么 怎么 为什么 哪 何 多少 几 どう なぜ どこ いつ どれ",
     ),
     "attempts": (
@@ -86,11 +92,98 @@ for _at, (_latin, _) in enumerate(CUES.values()):
 _BY_CHARACTERS = [(each, at) for at, (_, east) in enumerate(CUES.values()) for each in east.split()]
 _ASKING_ENDS = "吗呢么嘛か"
 _COMMON = frozenset(
-    "a about an and any are as at be been but by can could do does for from give had has have how i "
-    "if in into is it its let like me my need not of on one or our out please so some that the "
-    "their them then there these this to up us use used using want was we what when which who will "
-    "with would you your just get got did don't i'm it's ok yes no yeah im u dont know think he she "
-    "they".split()
+    [
+        "a",
+        "about",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "do",
+        "does",
+        "for",
+        "from",
+        "give",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "let",
+        "like",
+        "me",
+        "my",
+        "need",
+        "not",
+        "of",
+        "on",
+        "one",
+        "or",
+        "our",
+        "out",
+        "please",
+        "so",
+        "some",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "this",
+        "to",
+        "up",
+        "us",
+        "use",
+        "used",
+        "using",
+        "want",
+        "was",
+        "we",
+        "what",
+        "when",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "just",
+        "get",
+        "got",
+        "did",
+        "don't",
+        "i'm",
+        "it's",
+        "ok",
+        "yes",
+        "no",
+        "yeah",
+        "im",
+        "u",
+        "dont",
+        "know",
+        "think",
+        "he",
+        "she",
+        "they",
+    ]
 )
 """Words that almost every line has. They do not show that two lines belong together."""
 
@@ -159,7 +252,9 @@ def read_line(text: str) -> LineText:
     )
     cues_count = len(CUE_NAMES)
     return LineText(
-        words=frozenset((*(each for each in words if each not in _COMMON and len(each) > 1), *pairs)),
+        words=frozenset(
+            (*(each for each in words if each not in _COMMON and len(each) > 1), *pairs)
+        ),
         asks=asks,
         begins=frozenset(begins),
         has=frozenset(has),

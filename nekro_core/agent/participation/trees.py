@@ -1,5 +1,5 @@
-"""Evaluates boosted decision trees with numpy. A script learns the trees (`make follows`); this module only
-reads them."""
+"""Evaluates boosted decision trees with numpy. A script learns the trees (`make follows`); this
+module only reads them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,9 +81,9 @@ class BoostedTrees:
             depth=deepest,
         )
 
-    def probabilities(self, rows: Sequence[Sequence[float]]) -> list[float]:
+    def probabilities(self, rows: Sequence[Sequence[float]] | NDArray[Any]) -> list[float]:
         """Compute the probability for each row of feature values."""
-        if not rows:
+        if not len(rows):
             return []
         table = np.array(rows, dtype=np.float64)
         at = np.broadcast_to(self.roots[:, None], (len(self.roots), len(table))).copy()

@@ -49,6 +49,7 @@ from nekro_core.store.models.turns import (
     ToolCallTable,
     TurnTable,
 )
+from nekro_core.store.models.upgrades import UpgradeNoteTable
 
 __all__ = [
     "AccountTable",
@@ -75,6 +76,7 @@ __all__ = [
     "TimerTable",
     "ToolCallTable",
     "TurnTable",
+    "UpgradeNoteTable",
     "UserTable",
     "WaitingTable",
 ]
