@@ -1,9 +1,10 @@
-"""Says how well the bot knows whether a line that names nobody goes to it: `make follows-judge DATA=FOLDER`.
+"""Says how well the bot knows whether a line that names nobody goes to it
+(`make follows-judge DATA=FOLDER`).
 
-FOLDER has pairs of files of the corpus (see `irc`), for example its folder ``dev``. Each person who wrote
-one of the last 60 lines stands in for the bot in turn. The bot's own code answers, with
-`addressee.json`. Two questions are asked: of lines that do not name the stand-in, and of lines that name
-nobody at all.
+FOLDER has pairs of files of the corpus (see `irc`), for example its folder ``dev``. Each person who
+wrote one of the last 60 lines stands in for the bot in turn. The bot's own code answers, with
+`addressee.json`. Two questions are asked: of lines that do not name the stand-in, and of lines that
+name nobody at all.
 """
 
 import argparse
@@ -33,9 +34,9 @@ _WARM_UP = 300
 def candidates_of(
     model: AddresseeModel, day: Day
 ) -> tuple[list[tuple[bool, bool, float]], list[float]]:
-    """Return for each annotated line and each stand-in whom it does not name: whether it names nobody,
-    whether it goes to the stand-in, and how likely the bot finds that. Also return the seconds
-    that `AddresseeModel.hear` takes, for one listener of each line."""
+    """Return for each annotated line and each stand-in whom it does not name: whether it names
+    nobody, whether it goes to the stand-in, and how likely the bot finds that. Also return the
+    seconds that `AddresseeModel.hear` takes, for one listener of each line."""
     conversation, answers, seconds = Conversation(), [], []
     begins = min(day.links) - _WARM_UP
     for number, line in day.lines.items():
@@ -127,9 +128,8 @@ def main() -> None:
         f"{right / max(1, sum(each[1] for each in answers)):.3f} of all found"
     )
     took = np.array(seconds) * 1000
-    print(
-        f"a line takes {np.median(took):.2f} ms, 99 % of them less than {np.quantile(took, 0.99):.2f} ms"
-    )
+    most = np.quantile(took, 0.99)
+    print(f"a line takes {np.median(took):.2f} ms, 99 % of them less than {most:.2f} ms")
 
 
 def _columns(answers: list[tuple[bool, bool, float]]) -> tuple[list[bool], list[float]]:

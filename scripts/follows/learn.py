@@ -1,4 +1,5 @@
-"""Learns from conversations of people to whom a line goes that names nobody: `make follows DATA=FOLDER`.
+"""Learns from conversations of people to whom a line goes that names nobody
+(`make follows DATA=FOLDER`).
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
 stands in for the bot. Three sets of boosted trees are learnt, one after the other, since each reads
@@ -50,9 +51,18 @@ SHARED: dict[str, Any] = {
     "objective": "binary", "verbose": -1, "num_threads": 1, "max_bin": 63, "seed": 14,
     "bagging_freq": 1, "bagging_fraction": 0.7, "lambda_l2": 5.0, "deterministic": True,
 }  # fmt: skip
-AIMS_TREES = {"learning_rate": 0.1, "num_leaves": 16, "max_depth": 6, "min_data_in_leaf": 80, "feature_fraction": 0.5}  # fmt: skip
-CONTINUES_TREES = {"learning_rate": 0.08, "num_leaves": 8, "max_depth": 5, "min_data_in_leaf": 60, "feature_fraction": 0.5}  # fmt: skip
-GOES_TREES = {"learning_rate": 0.05, "num_leaves": 16, "max_depth": 7, "min_data_in_leaf": 60, "feature_fraction": 0.35}  # fmt: skip
+AIMS_TREES = {
+    "learning_rate": 0.1, "num_leaves": 16, "max_depth": 6,
+    "min_data_in_leaf": 80, "feature_fraction": 0.5,
+}  # fmt: skip
+CONTINUES_TREES = {
+    "learning_rate": 0.08, "num_leaves": 8, "max_depth": 5,
+    "min_data_in_leaf": 60, "feature_fraction": 0.5,
+}  # fmt: skip
+GOES_TREES = {
+    "learning_rate": 0.05, "num_leaves": 16, "max_depth": 7,
+    "min_data_in_leaf": 60, "feature_fraction": 0.35,
+}  # fmt: skip
 AIMS_ROUNDS, CONTINUES_ROUNDS, GOES_ROUNDS = 120, 60, 300
 
 
@@ -255,8 +265,8 @@ def main() -> None:
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write the file: one line for each tree."""
     head = {
-        "about": "Learnt by `make follows` from the Ubuntu IRC conversations of Kummerfeld et al. (2019), "
-        "github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0. A tree is a number, or [feature, "
+        "about": "Learnt by `make follows` from the Ubuntu IRC conversations of Kummerfeld et al. "
+        "(2019), github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0. A tree is a number, or [feature, "
         "threshold, tree for values up to it, tree for others]; the sum of all trees is a logit.",
         "threshold": content["threshold"],
         "features": content["features"],

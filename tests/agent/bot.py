@@ -14,6 +14,7 @@ from nekro_core.agent.commands.actions import ActionsInForce
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.unasked import QuickJudge
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
@@ -299,6 +300,7 @@ async def running_bot(
     store_settings: StoreSettings | None = None,
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
+    quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
@@ -355,6 +357,7 @@ async def running_bot(
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            quick_judge=quick_judge,
         )
         erasing = PersonErasure(
             store,
