@@ -237,8 +237,8 @@ def find_names(
             if sure or (at == 0 and after in (":", ",") and after):
                 named.add(who)
                 first = who if at == 0 else first
-        elif not nick and at == 0 and plain[token.end() : token.end() + 2] == ": ":
-            if _STRANGER.match(token[0]):
-                first = f"?{token[0]}"
-                named.add(first)
+        calls_stranger = plain[token.end() : token.end() + 2] == ": "
+        if not nick and at == 0 and calls_stranger and _STRANGER.match(token[0]):
+            first = f"?{token[0]}"
+            named.add(first)
     return frozenset(named), first

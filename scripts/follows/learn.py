@@ -266,8 +266,9 @@ def write(path: Path, content: dict[str, Any]) -> None:
     """Write the file: one line for each tree."""
     head = {
         "about": "Learnt by `make follows` from the Ubuntu IRC conversations of Kummerfeld et al. "
-        "(2019), github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0. A tree is a number, or [feature, "
-        "threshold, tree for values up to it, tree for others]; the sum of all trees is a logit.",
+        "(2019), github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0. A tree is a number, or "
+        "[feature, threshold, tree for values up to it, tree for others]; the sum of all trees "
+        "is a logit.",
         "threshold": content["threshold"],
         "features": content["features"],
     }

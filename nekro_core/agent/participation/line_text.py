@@ -62,15 +62,15 @@ CUES: dict[str, tuple[str, str]] = {
     ),
     "reacts": (
         (
-            "lol haha hmm hm oh ah wow heh hehe ooh aha ahh ohh lmao rofl nice cool great awesome damn "
-            "weird hah yay ugh ouch"
+            "lol haha hmm hm oh ah wow heh hehe ooh aha ahh ohh lmao rofl nice cool great awesome "
+            "damn weird hah yay ugh ouch"
         ),
         "哈哈 呵呵 哦 啊 笑 草 厉害 へえ すごい なるほど",
     ),
     "inquires": (
         (
-            "what how why where when which who what's whats how's is are do does did can could would "
-            "should any has have will whose"
+            "what how why where when which who what's whats how's is are do does did can could "
+            "would should any has have will whose"
         ),
         "什么 怎么 为什么 哪 何 多少 几 どう なぜ どこ いつ どれ",
     ),

@@ -18,7 +18,7 @@ from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.participation import Participation, ParticipationSettings
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import DecisionReason
-from tests.agent.bot import GROUP, Bot, answer, running_bot
+from tests.agent.bot import GROUP, answer, running_bot
 from tests.agent.conftest import BoxCache
 
 NOON = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
