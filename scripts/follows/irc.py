@@ -142,15 +142,15 @@ class Day:
         }
 
 
-def read_folder(folder: Path) -> list[Day]:
-    """Read all pairs of files of a folder. Raises `SystemExit` if there are none."""
+def read_folder(folder: Path, every: int = 1) -> list[Day]:
+    """Read all pairs of files of a folder, or each such one. Raises `SystemExit` if there are none."""
     paths = sorted(folder.glob("*.ascii.txt"))
     if not paths:
         raise SystemExit(
             f"{folder} has no file NAME.ascii.txt; expected the folder data/train or data/dev of "
             "the irc-disentanglement corpus, unpacked; give it with DATA=FOLDER"
         )
-    return [_read(path) for path in paths]
+    return [_read(path) for path in paths[::every]]
 
 
 def _read(path: Path) -> Day:

@@ -37,8 +37,6 @@ class TalkSign(StrEnum):
     """Its author is more likely to talk to somebody else."""
     LONG_AGO = "long_ago"
     """The bot did not speak to this person lately."""
-    BOT_SILENT = "bot_silent"
-    """The bot wrote none of the last lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ def verdict_of(reading: Reading, line: SpokenLine, threshold: float) -> FollowVe
     if line.named - {BOT}:
         return FollowVerdict(goes_on=False, likely=reading.likely, signs=(TalkSign.NAMES_OTHER,))
     if BOT not in reading.facts.nearby:
-        return FollowVerdict(goes_on=False, signs=(TalkSign.BOT_SILENT,))
+        return FollowVerdict(goes_on=False)
     answers = _answers_question(reading)
     goes_on = answers or reading.likely >= threshold
     signs = _signs_for(reading, line, answers) if goes_on else _signs_against(reading)
