@@ -248,3 +248,25 @@ async def test_status_counts_an_answer_whose_turn_has_not_ended(
         said = await command(bot, "/status", LIN)
         assert "I am working" not in said
         assert "1 answer" in said
+
+
+async def test_an_administrator_sets_whom_the_bot_answers_in_a_group(
+    folder: Path, boxes: BoxCache
+) -> None:
+    model = ScriptedModel([answer("Funny or tense?"), answer("Funny or tense?"), answer("Jaws")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await command(bot, "/participation") == "You may not use /participation."
+        assert "goes on talking to me" in await command(bot, "/participation", role=Role.OWNER)
+        assert await command(bot, "/participation mentioned", role=Role.OWNER) == (
+            "I answer whoever mentions me or calls my name."
+        )
+        await bot.ask("Nekro, a film?", GROUP)
+        await bot.say("a tense one", GROUP)
+        await command(bot, "/participation default", role=Role.OWNER)
+        assert "participation" not in (folder / "conduct.toml").read_text()
+        await bot.ask("Nekro, a film?", GROUP)
+        assert await bot.ask("a tense one", GROUP) == ["Jaws"]
+        assert len(model.requests) == 3
+        refused = await command(bot, "/participation always", role=Role.OWNER)
+        assert "mentioned" in refused
+        assert "lively" in refused
