@@ -143,7 +143,8 @@ class Day:
 
 
 def read_folder(folder: Path, every: int = 1) -> list[Day]:
-    """Read all pairs of files of a folder, or each such one. Raises `SystemExit` if there are none."""
+    """Read all pairs of files of a folder, or every such one. Raises `SystemExit` if there are
+    none."""
     paths = sorted(folder.glob("*.ascii.txt"))
     if not paths:
         raise SystemExit(

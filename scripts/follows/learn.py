@@ -213,7 +213,7 @@ def main() -> None:
     """Learn, and write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="the corpus: a folder with train and dev")
-    parser.add_argument("--every", type=int, default=1, help="learn from each such file, to try out")
+    parser.add_argument("--every", type=int, default=1, help="take only each such file, to try out")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="a folder in which the examples are kept")
     parser.add_argument(

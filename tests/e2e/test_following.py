@@ -1,4 +1,4 @@
-"""In a OneBot group the bot goes on talking with the people who talk to it, and with nobody else."""
+"""In a OneBot group the bot goes on talking with people who talk to it, and with nobody else."""
 
 import json
 from collections.abc import AsyncIterator
