@@ -2,7 +2,7 @@
 new message whether it goes on talking to the bot."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import anyio.lowlevel
@@ -44,12 +44,12 @@ class FollowedChats:
         self._model = model
         self._chats: OrderedDict[ChatKey, _FollowedChat] = OrderedDict()
 
-    async def judge(self, record: Record, *, calls_bot: bool = False) -> FollowVerdict:
+    async def judge(self, record: Record, calls_bot: Callable[[Record], bool]) -> FollowVerdict:
         """Decide about a message of a person, after reading all earlier ones.
 
         Args:
             record: The message. It may be read several times, for example after a restart.
-            calls_bot: Whether it calls the bot by a name.
+            calls_bot: Says whether a message calls the bot by a name.
         """
         key = record.chat_key
         chat = self._chats.get(key)
@@ -58,8 +58,8 @@ class FollowedChats:
         self._chats.move_to_end(key)
         while len(self._chats) > _MOST_CHATS:
             self._chats.popitem(last=False)
-        await self._catch_up(chat, record)
-        line = self._line_of(chat, record, calls_bot=calls_bot)
+        await self._catch_up(chat, record, calls_bot)
+        line = self._line_of(chat, record, calls_bot)
         if line is None:
             return FollowVerdict(goes_on=False)
         return self._hear(chat, line)
@@ -68,7 +68,9 @@ class FollowedChats:
         """Drop the lines of a chat from memory, because some of them were erased."""
         self._chats.pop(chat_key, None)
 
-    async def _catch_up(self, chat: _FollowedChat, record: Record) -> None:
+    async def _catch_up(
+        self, chat: _FollowedChat, record: Record, calls_bot: Callable[[Record], bool]
+    ) -> None:
         """Read the records between the last one that was read and this one."""
         messages = self._store.messages
         if chat.through:
@@ -83,7 +85,7 @@ class FollowedChats:
                 break
             if each.begins_anew:
                 chat.conversation = Conversation()
-            line = self._line_of(chat, each)
+            line = self._line_of(chat, each, calls_bot)
             if line is not None:
                 self._hear(chat, line)
                 # A hundred lines take a tenth of a second: others need the event loop meanwhile.
@@ -107,7 +109,7 @@ class FollowedChats:
             del chat.askers[run]
 
     def _line_of(
-        self, chat: _FollowedChat, record: Record, *, calls_bot: bool = False
+        self, chat: _FollowedChat, record: Record, calls_bot: Callable[[Record], bool]
     ) -> SpokenLine | None:
         if record.author is Author.PERSON and record.sender.name:
             name = record.sender.name.casefold()
@@ -116,7 +118,8 @@ class FollowedChats:
             while len(chat.members) > WINDOW:
                 chat.members.popitem(last=False)
         asker = chat.askers.get(record.run_id, "") if record.author is Author.BOT else ""
-        return spoken_line(record, members=chat.members, asker=asker, calls_bot=calls_bot)
+        called = record.author is Author.PERSON and calls_bot(record)
+        return spoken_line(record, members=chat.members, asker=asker, calls_bot=called)
 
     def _hear(self, chat: _FollowedChat, line: SpokenLine) -> FollowVerdict:
         conversation = chat.conversation

@@ -113,8 +113,8 @@ class Session:
 
     @property
     def idle(self) -> bool:
-        """Whether the session can be removed."""
-        return not (self.working or self._backlog or self._interrupted)
+        """Whether the session can be removed. A message that is being heard is in no list."""
+        return not (self.working or self._listening or self._backlog or self._interrupted)
 
     @property
     def newest(self) -> int:
@@ -315,7 +315,8 @@ class Session:
 
     async def _follow(self, record: Record) -> None:
         """In a group in which the bot follows the talk, find out whether a message goes on talking
-        to it. If that cannot be found out, the message is answered only if it calls the bot."""
+        to it. A message that calls the bot needs no such decision, and does not wait for it. If
+        nothing can be found out, the message is not answered."""
         policy = self._services.policies.of(self.chat_key)
         if (
             policy.trigger.participation.mode is Participation.MENTIONED
@@ -323,9 +324,14 @@ class Session:
             or record.author is not Author.PERSON
         ):
             return
-        calls_bot = record.to_bot or bool(called_name(record, policy.names))
+
+        def calls_bot(said: Record) -> bool:
+            return bool(called_name(said, policy.names))
+
+        if record.to_bot or calls_bot(record):
+            return
         try:
-            verdict = await self._followed_chats.judge(record, calls_bot=calls_bot)
+            verdict = await self._followed_chats.judge(record, calls_bot)
         except StoreError as error:
             logger.warning("{}: message {} is not followed: {}", self.chat_key, record.seq, error)
             return
