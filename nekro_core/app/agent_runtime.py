@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.upgrade import keep_participation
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
@@ -94,6 +95,7 @@ class AgentRuntime:
         """Build the runtime. When the block ends, all turns end."""
         policy_file = PolicyFile(documents)
         await policy_file.look()
+        await keep_participation(message_io.store, policy_file)
         personas = PersonaLibrary(data, wall, documents)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
