@@ -69,7 +69,9 @@ class _PolicyForm:
         self._choice(policy, "persona_name", personas, policy.persona_name)
         ui.label(policy.persona[:600]).classes("nc-soft nc-small nc-text")
         self._listed(policy, "names", policy.names)
-        self._choice(policy, "model", models, str(own.get("model", "")))
+        chosen = str(own.get("model", ""))
+        chain = [chosen] if "," in chosen else []  # a chain, which a chat command has set
+        self._choice(policy, "model", [*models, *chain], chosen)
         ui.label(say("chats.model_now", model=policy.model)).classes("nc-soft nc-small")
         self._choice(policy, "mode", ["code", "tools"], policy.mode)
         answers = {True: say("chats.yes"), False: say("chats.no")}

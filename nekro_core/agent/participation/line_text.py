@@ -25,7 +25,8 @@ _SMILE = re.compile(r"[:;=]-?[)dp(](?![a-z0-9])|[😀-🙏🤣🤔]|\^_?\^")
 _DIGIT = re.compile(r"\d")
 
 CUE_NAMES = (
-    "agrees", "denies", "thanks", "greets", "everybody", "speaker", "hearer", "points", "continues", "reacts", "inquires", "attempts", "apologizes",
+    "agrees", "denies", "thanks", "greets", "everybody", "speaker", "hearer",
+    "points", "continues", "reacts", "inquires", "attempts", "apologizes",
 )  # fmt: skip
 """The kinds of cues, which are listed in ``cues.toml``."""
 _COMMON = frozenset(

@@ -12,7 +12,7 @@ from nekro_core.policy.participation import Participation
 from nekro_core.store import Store
 from nekro_core.system.documents import FileDocuments
 
-OLD = "0016_participation"
+OLD = "0017_participation"
 
 
 async def used_before(folder: Path, *, chats: int = 1) -> None:
