@@ -22,6 +22,7 @@ from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.documents import open_documents
 from nekro_core.app.extensions import Extensions
+from nekro_core.app.memory import QuickModel
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelSources
 from nekro_core.app.operator_areas import open_operator
@@ -186,6 +187,7 @@ class App:
             roles = BudgetedRoles(
                 chains, RoleBudget(settings.nekro_roles, message_io.store.model_uses, wall)
             )
+            message_io.memory.use_model(QuickModel(roles))
             extensions = await stack.enter_async_context(
                 Extensions.open(
                     settings,
@@ -210,6 +212,7 @@ class App:
                     documents=documents,
                     sources=sources,
                     chains=chains,
+                    roles=roles,
                     make_model=make_model,
                     clock=clock,
                     wall=wall,

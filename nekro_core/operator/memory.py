@@ -13,7 +13,6 @@ from pydantic import Field, SecretStr
 
 from nekro_core.chat import ChatKey
 from nekro_core.memory.keeper import MemoryKeeper
-from nekro_core.memory.knowledge.index import FoundPiece, KnownFile
 from nekro_core.memory.notes.book import NewNote
 from nekro_core.memory.notes.json_lines import ImportedNotes, export_lines, import_lines
 from nekro_core.operator.actions import Area, action, query
@@ -21,6 +20,7 @@ from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import InvalidParameters
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import RECORDS_LEVEL, SUMMARIES_LEVEL, NoteOrigin, NoteRow, Store, SummaryRow
+from nekro_core.store.knowledge_index import FoundPiece, KnownFile
 
 UserId = Annotated[str, Field(max_length=200)]
 LinkName = Annotated[str, Field(min_length=1, max_length=64)]

@@ -11,10 +11,10 @@ from nekro_core.console.chat_chooser import choose_chat
 from nekro_core.console.pages.chats import chat_address
 from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import badge, confirm, empty, heading, local_time, size_text
-from nekro_core.memory.knowledge.index import KnownFile
 from nekro_core.operator.memory import RememberedChat
 from nekro_core.operator.roles import AccessRole
 from nekro_core.store import NoteRow, SummaryState
+from nekro_core.store.knowledge_index import KnownFile
 
 Refresh = Callable[[], Any]
 _MOST_CHATS = 200

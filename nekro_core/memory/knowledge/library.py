@@ -22,10 +22,11 @@ from watchfiles import awatch
 from nekro_core.chat import ChatKey
 from nekro_core.media.documents import MAX_BYTES, READABLE, DocumentReader
 from nekro_core.media.errors import MediaError, UnusableMedia
-from nekro_core.memory.knowledge.index import FoundPiece, KnowledgeIndex, KnownFile
-from nekro_core.memory.knowledge.pieces import pieces_of
+from nekro_core.memory.knowledge.pieces import indexed_pieces, searchable
+from nekro_core.memory.notes.similar import split_words
 from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
+from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
 from nekro_core.system.errors import NekroError
 
 BOT = "bot"
@@ -169,8 +170,9 @@ class KnowledgeLibrary:
             markdown = PurePosixPath(file.path).suffix.lower() in _MARKDOWN
 
             def store() -> None:
-                whole = _with(file, cut=document.cut)
-                self._index.put(whole, pieces_of(document, markdown=markdown))
+                pieces = indexed_pieces(document, markdown=markdown)
+                name = searchable(PurePosixPath(file.path).name)
+                self._index.put(_with(file, cut=document.cut), pieces, name_words=name)
 
             await anyio.to_thread.run_sync(store)
         except (MediaError, OSError) as error:
@@ -200,7 +202,7 @@ class KnowledgeLibrary:
         await self._open()
         limit = max(1, min(limit, MAX_FOUND))
         return await anyio.to_thread.run_sync(
-            self._index.search, words[:1000], self.readable(chat_key), limit
+            self._index.search, split_words(words[:1000]), self.readable(chat_key), limit
         )
 
     async def learn(

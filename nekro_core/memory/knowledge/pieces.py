@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from nekro_core.media.documents import DocumentText
+from nekro_core.memory.notes.similar import split_words
+from nekro_core.store.knowledge_index import IndexedPiece
 
 PIECE_CHARS = 1_200
 """Characters of a piece: two or three paragraphs, about 300 tokens of English."""
@@ -17,16 +18,7 @@ _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 _MAX_HEADING = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentPiece:
-    """A piece of a document, with the heading above it and its page (0 for none)."""
-
-    text: str
-    heading: str
-    page: int
-
-
-def pieces_of(document: DocumentText, *, markdown: bool) -> Iterator[DocumentPiece]:
+def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
     """Yield the pieces of a document, at most `MAX_PIECES`. No piece has text of two headings. It
     blocks: 2,000,000 characters take about a second."""
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
@@ -37,7 +29,14 @@ def pieces_of(document: DocumentText, *, markdown: bool) -> Iterator[DocumentPie
             for text in splitter.chunks(part):
                 if not text.strip():
                     continue
-                yield DocumentPiece(text=text, heading=heading[:_MAX_HEADING], page=section.page)
+                above = heading[:_MAX_HEADING]
+                yield IndexedPiece(
+                    text=text,
+                    heading=above,
+                    page=section.page,
+                    words=searchable(text),
+                    heading_words=searchable(above),
+                )
                 left -= 1
                 if not left:
                     return
@@ -57,3 +56,8 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
             yield heading, text[begin : found.start()]
         begin, heading = found.start(), found.group(1)
     yield heading, text[begin:]
+
+
+def searchable(text: str) -> str:
+    """Return the words of a text as they are searched: Chinese and Japanese in pairs."""
+    return " ".join(split_words(text))

@@ -48,7 +48,7 @@ class NewNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptNote:
+class StoredNote:
     """What became of a note: the row, whether it existed already, and the notes that it
     replaced."""
 
@@ -68,7 +68,7 @@ class NoteBook:
 
     async def keep(
         self, chat_key: ChatKey, new: NewNote, *, read: RecordRange | None = None
-    ) -> KeptNote | None:
+    ) -> StoredNote | None:
         """Keep a note that was said in a chat.
 
         A note that exists already is not stored twice. A near double about the same person is
@@ -91,7 +91,7 @@ class NoteBook:
             if not new.until:
                 for each in known:
                     if is_same(each.text, text):
-                        return KeptNote(note=each, existed=True)
+                        return StoredNote(note=each, existed=True)
             near = [] if new.until else [each for each in known if is_near(each.text, text)]
             replaced = {each.note_id for each in near}
             replaced.update([*new.replaces][:_CORRECTED])
@@ -117,7 +117,7 @@ class NoteBook:
             if not number:
                 return None
             await self._delete_surplus(chat_key)
-        return KeptNote(note=replace(note, note_id=number), replaced=tuple(sorted(replaced)))
+        return StoredNote(note=replace(note, note_id=number), replaced=tuple(sorted(replaced)))
 
     def _checked(self, chat_key: ChatKey, new: NewNote) -> str:
         text = one_line(new.text, MAX_CHARS + 10)

@@ -1,4 +1,4 @@
-"""The search index of the documents: a SQLite file beside them, whatever database the bot uses.
+"""The search index of documents: a SQLite file beside them, whatever database the bot uses.
 
 All that is in the index is made from the documents. If the file is missing or damaged, it is made
 again. So a bot on PostgreSQL searches documents as one on SQLite does, and backups do not need it.
@@ -11,9 +11,6 @@ from pathlib import Path
 from threading import Lock
 
 from loguru import logger
-
-from nekro_core.memory.knowledge.pieces import DocumentPiece
-from nekro_core.memory.notes.similar import split_words
 
 _VERSION = 1
 """Raise it when the tables or the words change: an index of another version is made again."""
@@ -53,6 +50,25 @@ class KnownFile:
     problem: str = ""
     cut: bool = False
     pieces: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedPiece:
+    """A piece of a document.
+
+    Attributes:
+        text: The piece.
+        heading: The heading above it; may be empty.
+        page: Its page; 0 for none.
+        words: The words of the piece as they are searched, with spaces between.
+        heading_words: The words of the heading.
+    """
+
+    text: str
+    heading: str
+    page: int
+    words: str
+    heading_words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +146,8 @@ class KnowledgeIndex:
             if scopes is None or scope in scopes
         ]
 
-    def put(self, file: KnownFile, pieces: Iterable[DocumentPiece]) -> None:
+    def put(self, file: KnownFile, pieces: Iterable[IndexedPiece], *, name_words: str = "") -> None:
         """Store a document with its pieces, in place of what was stored of it."""
-        name = _searchable(file.path.rpartition("/")[2])
         with self._lock:
             database = self._open_database
             database.execute("BEGIN")
@@ -145,14 +160,13 @@ class KnowledgeIndex:
                 )
                 number = cursor.lastrowid
                 for piece in pieces:
-                    text = _storable(piece.text)
                     cursor = database.execute(
                         "INSERT INTO pieces (file, heading, page, text) VALUES (?, ?, ?, ?)",
-                        (number, _storable(piece.heading), piece.page, text),
+                        (number, _storable(piece.heading), piece.page, _storable(piece.text)),
                     )
                     database.execute(
                         "INSERT INTO words (rowid, heading, name, text) VALUES (?, ?, ?, ?)",
-                        (cursor.lastrowid, _searchable(piece.heading), name, _searchable(text)),
+                        (cursor.lastrowid, piece.heading_words, name_words, piece.words),
                     )
                 database.execute("COMMIT")
             except BaseException:
@@ -175,7 +189,7 @@ class KnowledgeIndex:
         if row is None:
             return
         theirs = "SELECT id FROM pieces WHERE file = ?"
-        database.execute(f"DELETE FROM words WHERE rowid IN ({theirs})", row)  # noqa: S608
+        database.execute(f"DELETE FROM words WHERE rowid IN ({theirs})", row)
         database.execute("DELETE FROM pieces WHERE file = ?", row)
         database.execute("DELETE FROM files WHERE id = ?", row)
 
@@ -186,16 +200,17 @@ class KnowledgeIndex:
             self._open_database.execute("INSERT INTO words (words) VALUES ('optimize')")
             self._open_database.execute("VACUUM")
 
-    def search(self, question: str, scopes: Collection[str], limit: int) -> list[FoundPiece]:
-        """Find the pieces of these scopes that have words of the question, the best first."""
-        terms = list(dict.fromkeys(split_words(question)))[:_MAX_TERMS]
+    def search(self, words: Iterable[str], scopes: Collection[str], limit: int) -> list[FoundPiece]:
+        """Find the pieces of these scopes that have one of the words, the best first. The words are
+        cut as those of the pieces."""
+        terms = list(dict.fromkeys(words))[:_MAX_TERMS]
         if not terms or not scopes:
             return []
         match = " OR ".join(f'"{term}"' for term in terms)
         marks = ", ".join("?" * len(scopes))
         with self._lock:
             rows: Sequence[tuple[str, str, str, int, str]] = self._open_database.execute(
-                "SELECT f.scope, f.path, p.heading, p.page, p.text FROM words w "  # noqa: S608
+                "SELECT f.scope, f.path, p.heading, p.page, p.text FROM words w "
                 "JOIN pieces p ON p.id = w.rowid JOIN files f ON f.id = p.file "
                 f"WHERE words MATCH ? AND f.scope IN ({marks}) "
                 f"ORDER BY bm25(words, {_HEADING_WEIGHT}, {_NAME_WEIGHT}, {_TEXT_WEIGHT}), p.id "
@@ -206,11 +221,6 @@ class KnowledgeIndex:
             FoundPiece(scope=scope, path=path, heading=heading, page=page, text=text)
             for scope, path, heading, page, text in rows
         ]
-
-
-def _searchable(text: str) -> str:
-    """Return the words of a text as they are compared: Chinese and Japanese in pairs."""
-    return " ".join(split_words(text))
 
 
 def _storable(text: str) -> str:
