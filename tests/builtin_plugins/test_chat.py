@@ -119,7 +119,7 @@ async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
         ({"mention": "471"}, 'nobody here is known as "471"'),
         ({"mention": "4712"}, 'nobody here is known as "4712"'),
         ({"mention": ""}, 'nobody here is known as ""'),
-        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: 75 ("hello, '),
+        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: #75 ("hello, '),
     ],
 )
 async def test_an_unknown_person_or_message_is_refused_and_the_known_ones_are_listed(
