@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
@@ -35,6 +36,7 @@ from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
+from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
@@ -59,6 +61,7 @@ class AgentRuntime:
         command_actions: Carries out what chat commands change.
         erasure: Erases people.
         models: The models, which can be replaced.
+        roles: The models of the roles, for the bot's own work.
         personas: The library of personas.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
@@ -69,6 +72,7 @@ class AgentRuntime:
     command_actions: ActionsInForce
     erasure: PersonErasure
     models: ModelRegistry
+    roles: RoleModels
     personas: PersonaLibrary
     tasks: TaskGroup
 
@@ -84,6 +88,7 @@ class AgentRuntime:
         extensions: Extensions,
         sources: ModelSources,
         chains: ModelChains,
+        roles: RoleModels,
         make_model: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         logs: LogBook,
         documents: DocumentFolder,
@@ -156,6 +161,7 @@ class AgentRuntime:
                 wall=wall,
                 discovery=ToolDiscovery(prompt.found_tools, message_io.store.plugin_data, vectors),
                 transcriber=message_io.transcriber,
+                captions=PictureCaptions(roles),
             )
             older = extensions.older
             erasure = PersonErasure(
@@ -203,6 +209,7 @@ class AgentRuntime:
                 command_actions=command_actions,
                 erasure=erasure,
                 models=models,
+                roles=roles,
                 personas=personas,
                 tasks=tasks,
             )

@@ -206,6 +206,7 @@ class App:
                     documents=documents,
                     sources=sources,
                     chains=chains,
+                    roles=roles,
                     make_model=make_model,
                     clock=clock,
                     wall=wall,

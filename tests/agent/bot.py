@@ -14,6 +14,7 @@ from nekro_core.agent.commands.actions import ActionsInForce
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
@@ -294,6 +295,7 @@ async def running_bot(
     command: CommandSettings | None = None,
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
+    captions: PictureCaptions | None = None,
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
@@ -356,6 +358,7 @@ async def running_bot(
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            captions=captions,
         )
         erasing = PersonErasure(
             store,
@@ -407,6 +410,7 @@ async def running_bot(
                 command_actions=commands.actions,
                 erasure=erasing,
                 models=unused,
+                roles=unused,
                 personas=unused,
                 tasks=tasks,
             )

@@ -7,7 +7,7 @@ then, for each step, the reply and its report. The same input gives the same pro
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
@@ -90,7 +90,8 @@ class PromptView:
     the turn. ``unanswered`` are the questions of ``asker``; ``waiting`` are the questions of other
     people, who get separate turns. ``run_ids`` are the turn's runs. Their messages are left out of
     the history, because the steps' reports show them. ``pictures`` maps the path of a medium to its
-    picture. For a resumed turn, ``preface`` says what the turn did before the interruption."""
+    picture, ``captions`` to words about it for a model that does not see it. For a resumed turn,
+    ``preface`` says what the turn did before the interruption."""
 
     chat_key: ChatKey
     records: Sequence[Record]
@@ -101,6 +102,7 @@ class PromptView:
     now: float
     zone: tzinfo | None
     pictures: Mapping[str, ImagePart]
+    captions: Mapping[str, str] = field(default_factory=dict)
     preface: PromptLines | None = None
     waiting: Collection[int] = ()
     asker: Sender = _NOBODY
@@ -265,6 +267,11 @@ def _seen(
                 parts[:0] = [TextPart(f"[picture] {UPLOADS}/{name}"), picture]
                 sources.add_text("picture", f"[picture] {UPLOADS}/{name}", scope=OWN)
                 sources.pictures[id(picture.data)] = (record.seq, index)
+            elif shown < settings.images and (caption := view.captions.get(media.path)):
+                shown += 1
+                name = media.path.replace("\\", "/").rpartition("/")[2]
+                head = f"[picture] {UPLOADS}/{name}, as another model describes it:"
+                parts[:0] = [TextPart(f"{head}\n{quote_lines(caption, settings.message_chars)}")]
     return parts
 
 

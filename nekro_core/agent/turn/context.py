@@ -245,6 +245,9 @@ class TurnContext:
         )
 
     async def _view(self, *, sees_pictures: bool) -> PromptView:
+        captions = self._services.captions
+        described = captions is not None and captions.possible and not sees_pictures
+        pictures = await self._pictures() if sees_pictures or described else {}
         return PromptView(
             chat_key=self.chat_key,
             records=self.records,
@@ -256,7 +259,8 @@ class TurnContext:
             own_accounts=self._services.store.accounts.own(self.chat_key.instance),
             now=self._began,
             zone=self._zone,
-            pictures=await self._pictures() if sees_pictures else {},
+            pictures=pictures if sees_pictures else {},
+            captions=await captions.of(self.chat_key, pictures) if captions and described else {},
             preface=self.preface,
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.settings import AgentSettings
@@ -61,6 +62,7 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
+    ``captions`` describes pictures for models that do not see them.
     """
 
     store: Store
@@ -73,6 +75,7 @@ class PromptServices:
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
     describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
+    captions: PictureCaptions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
