@@ -16,7 +16,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format pictures bench compare mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format pictures bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -31,6 +31,7 @@ help:
 	@echo "make peers    the same questions to this bot, AstrBot and LangBot; half an hour, 2.5 GB of disk"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
+	@echo "make year     a year of a group of 12 people: does the memory stay within its bounds?"
 	@echo "make mutants  small faults in the most important modules: which does no test notice? 30 minutes"
 	@echo "make pictures the pictures of the console in docs/images/console; 2 minutes, needs Chromium"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
@@ -103,6 +104,9 @@ crash: $(VENV)/.installed-dev
 FROM ?= e61814b
 upgrade: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.e2e.upgrade $(FROM) $(ARGS)
+
+year: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.memory.year $(ARGS)
 
 MINUTES := 60
 soak: $(VENV)/.installed-dev

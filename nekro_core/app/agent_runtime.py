@@ -18,6 +18,7 @@ from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.notices import NoticeSender
@@ -25,6 +26,7 @@ from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
+from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelRegistry, ModelSources
 from nekro_core.app.settings import Settings
@@ -47,7 +49,6 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.documents import DocumentFolder
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
-from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +140,6 @@ class AgentRuntime:
                 access=CommandAccess(settings.commands, policy_file),
             )
             prompt = settings.nekro_agent.prompt
-            vectors = SentenceVectors() if prompt.search_by_meaning else None
-            if vectors is not None:
-                stack.push_async_callback(vectors.aclose)
             services = SessionServices(
                 store=message_io.store,
                 inbox=message_io.inbox,
@@ -159,9 +157,14 @@ class AgentRuntime:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=ToolDiscovery(prompt.found_tools, message_io.store.plugin_data, vectors),
+                discovery=ToolDiscovery(
+                    prompt.found_tools, message_io.store.plugin_data, message_io.sentences
+                ),
                 transcriber=message_io.transcriber,
                 captions=PictureCaptions(roles),
+                capabilities=message_io.outbox.capabilities,
+                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                memory=PromptMemory(message_io.memory),
             )
             older = extensions.older
             erasure = PersonErasure(
@@ -178,6 +181,7 @@ class AgentRuntime:
                     older=older,
                     conduct=policy_file,
                     logs=logs,
+                    memory=message_io.memory,
                     requests=message_io.requests,
                     announcements=message_io.announcements,
                 ),
@@ -191,6 +195,8 @@ class AgentRuntime:
                 policies=policies,
                 actions=command_actions,
                 settings=settings.nekro_agent,
+                inbox=message_io.inbox,
+                memory=message_io.memory,
                 clock=clock,
                 wall=wall,
             )

@@ -22,6 +22,7 @@ from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.documents import open_documents
 from nekro_core.app.extensions import Extensions
+from nekro_core.app.memory import QuickModel
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelSources
 from nekro_core.app.operator_areas import open_operator
@@ -49,6 +50,7 @@ from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles, RoleBudget
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
@@ -93,6 +95,7 @@ class App:
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
         timers: TimerService,
+        memory: MemoryKeeper,
         boxes: BoxServices,
         data: Path,
         platforms: PlatformControl,
@@ -110,6 +113,8 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self.memory = memory
+        """What the bot remembers of chats."""
         self._tasks = tasks
         self._data = data
         self.settings = settings
@@ -182,6 +187,7 @@ class App:
             roles = BudgetedRoles(
                 chains, RoleBudget(settings.nekro_roles, message_io.store.model_uses, wall)
             )
+            message_io.memory.use_model(QuickModel(roles))
             extensions = await stack.enter_async_context(
                 Extensions.open(
                     settings,
@@ -271,6 +277,7 @@ class App:
                 plugins=extensions.plugins,
                 adapters=message_io.adapters,
                 timers=message_io.timers,
+                memory=message_io.memory,
                 boxes=boxes,
                 data=data,
                 platforms=platforms,

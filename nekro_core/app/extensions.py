@@ -18,6 +18,7 @@ from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
+from nekro_core.compat.nekro_agent.changed_message import changed_segments
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
@@ -154,6 +155,7 @@ class Extensions:
                     legacy=LegacySupport(
                         make_context=LegacyAgentCtx,
                         message_form=LegacyChatMessage.of,
+                        message_changes=changed_segments,
                         keeps_silent=older.keeps_silent,
                         persona=older.persona,
                         box_extras=box_extras,
@@ -242,10 +244,12 @@ async def _open_services(
                 ModelGroups: groups,
             },
             timers=message_io.timers,
+            memory=message_io.memory,
             models=models,
             vectors=vectors,
             tasks=tasks,
             uses=PluginUses(clock=time.monotonic, wall=wall),
+            search=message_io.search.finder,
         )
         yield services, PluginModelViews(endpoints=models, groups=groups, host=older)
 

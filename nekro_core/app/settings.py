@@ -46,6 +46,7 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.role_settings import DEFAULT, RoleSettings
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
@@ -117,6 +118,7 @@ class Settings(BaseSettings):
     )
     nekro_plugin: PluginSettings = Field(default_factory=PluginSettings)
     nekro_mcp: McpSettings = Field(default_factory=McpSettings)
+    nekro_memory: MemorySettings = Field(default_factory=MemorySettings)
     nekro_timer: TimerSettings = Field(default_factory=TimerSettings)
     nekro_command: CommandSettings = Field(default_factory=CommandSettings)
     superusers: frozenset[str] = frozenset()

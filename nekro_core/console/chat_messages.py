@@ -8,6 +8,7 @@ from nicegui import ui
 from nekro_core.console.file_routes import medium_address
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, local_time, size_text
+from nekro_core.delivery.markdown.html import html_from_markdown
 from nekro_core.operator.chat_views import DecisionView, MediumView, MessageView
 from nekro_core.operator.media_response import SHOWN
 from nekro_core.operator.roles import AccessRole
@@ -93,6 +94,13 @@ def _draw_parts(
     text = ""
     for part in parts:
         match part["type"]:
+            case "text" if html := _html_of(part):
+                if text:
+                    ui.label(text).classes("nc-text")
+                    text = ""
+                # The HTML is made from Markdown, with a fixed list of tags and attributes.
+                ui.html(html, sanitize=False).classes("nc-text nc-markdown")
+                continue
             case "text":
                 text += part["text"]
                 continue
@@ -117,6 +125,10 @@ def _draw_parts(
                     ui.label(part["text"]).classes("nc-text nc-soft")
     if text:
         ui.label(text).classes("nc-text")
+
+
+def _html_of(part: Mapping[str, Any]) -> str:
+    return html_from_markdown(part["text"]) if part.get("markdown") else ""
 
 
 def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:

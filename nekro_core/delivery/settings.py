@@ -13,6 +13,10 @@ class DeliverySettings(SendRateSettings):
     """A text that needs more messages than this is sent as its beginning and a file of the whole
     text, if the platform carries files. With 0, all pieces are always sent."""
 
+    markdown: bool = True
+    """Whether the Markdown that models write is shown as markup, or without its marks on platforms
+    without markup. If not, people see it as the model wrote it."""
+
     longest_wait_s: float = Field(default=60.0, ge=0)
     """A message is dropped if the rate limit would delay it longer than this."""
 

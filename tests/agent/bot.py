@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.prompt.captions import PictureCaptions
+from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
@@ -35,6 +36,8 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
@@ -194,6 +197,7 @@ class Bot:
     plugins: FakePlugins
     sessions: Sessions
     runtime: AgentRuntime
+    memory: MemoryKeeper
     host: AdapterHost
     model: Any
     services: SessionServices
@@ -302,6 +306,7 @@ async def running_bot(
     store_settings: StoreSettings | None = None,
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
+    memory: MemoryReader | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
@@ -359,6 +364,7 @@ async def running_bot(
             wall=time.time,
             transcriber=hearing,
             captions=captions,
+            memory=memory or NoMemory(),
         )
         erasing = PersonErasure(
             store,
@@ -368,6 +374,8 @@ async def running_bot(
             media=media,
             data=folder,
         )
+        memory = MemoryKeeper(store, MemorySettings(), data=folder, secret=lambda: "secret")
+        await memory.load()
         commands = CommandServices(
             router=router,
             catalogue=catalogue,
@@ -376,6 +384,8 @@ async def running_bot(
             policies=services.policies,
             actions=ActionsInForce(),
             settings=settings,
+            inbox=inbox,
+            memory=memory,
             clock=clock,
             wall=time.time,
         )
@@ -393,6 +403,7 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
+            memory=memory,
             requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
         )
@@ -432,6 +443,7 @@ async def running_bot(
                 model=model,
                 services=services,
                 commands=router,
+                memory=memory,
                 media=media,
                 clock=clock,
             )

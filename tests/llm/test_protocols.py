@@ -4,7 +4,7 @@ The peers refuse what the real APIs refuse, so a request that gets an answer has
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -153,13 +153,15 @@ async def test_a_failure_is_retried_before_the_first_word(protocol: str) -> None
 async def test_a_call_that_breaks_off_has_a_problem(protocol: str) -> None:
     answer = Answer(calls=[Call("roll_dice", '{"sid')], then="break")
     deltas = []
-    async with (
-        asking(protocol, [answer], retries=0) as (model, _),
-        model.stream(ask("hi", functions=(DICE,))) as stream,
-    ):
-        with suppress(ReplyBroken):
-            async for delta in stream:
-                deltas.append(delta)  # noqa: PERF401 - those before the error are wanted
+    async with asking(protocol, [answer], retries=0) as (model, _):
+
+        async def read() -> None:
+            async with model.stream(ask("hi", functions=(DICE,))) as stream:
+                async for delta in stream:
+                    deltas.append(delta)  # noqa: PERF401 - those before the error are wanted
+
+        with pytest.raises(ReplyBroken):
+            await read()
     (call,) = calls_of(deltas)
     assert call.problem
 

@@ -36,7 +36,7 @@ from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
-from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord
+from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord, Segments
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.host.hooks import MessageSignal
 from nekro_core.policy import ChatState
@@ -344,7 +344,23 @@ class Session:
         signal = await plugins.on_user_message(ctx, message)
         if stored.changes(self.chat_key) != changes:
             record = await stored.get(record.seq) or record
+        if signal.segments is not None and signal.signal is not MsgSignal.BLOCK_ALL:
+            record = await self._reword(record, message.segments, signal.segments)
         return signal, record
+
+    async def _reword(self, record: Record, before: Segments, now: Segments) -> Record:
+        """Store what hooks have made of a message, so that no prompt shows the original. A
+        transcript or another plugin may have changed the record meanwhile; then that change
+        stays."""
+        changed = None
+        try:
+            if record.segments == before:
+                changed = await self._services.store.messages.reword(record, now)
+        except StoreError as error:
+            logger.error("{}: record {}: {}", self.chat_key, record.seq, error)
+        if changed is None:
+            logger.warning("{}: what hooks changed of {} is lost", self.chat_key, record.seq)
+        return changed or record
 
     async def _is_cooling_down(self, record: Record) -> bool:
         """Return whether a record asks for an answer while its sender, possibly a bot, is in a
@@ -405,6 +421,7 @@ class Session:
             trigger_record=record,
             mark=lambda records: self._backlog.marks(records, record),
             listen=self._listen_for_turn,
+            judge=self._judge,
             resumed=resumed,
         )
 

@@ -61,10 +61,10 @@ class TurnReplies:
         send."""
         chat_key = self._context.chat_key
         try:
-            await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)
+            await self.outgoing.send(chat_key, (Text(prose + tail, markdown=True),), run_id=run_id)
         except TooManySends:
             text = shortened(prose, self._prose_chars)
-            await self.outgoing.send(chat_key, (Text(text + tail),), run_id=run_id)
+            await self.outgoing.send(chat_key, (Text(text + tail, markdown=True),), run_id=run_id)
 
     async def notify_no_model(self, passed: Sequence[PassedModel]) -> None:
         """Send one notice with the reasons why no model of the chain answers."""

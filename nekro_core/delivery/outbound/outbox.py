@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, Segments
 from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.adapter import Adapter, SupportsEditing
+from nekro_core.delivery.adapter import Adapter, Capabilities, SupportsEditing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend, TooManySends
 from nekro_core.delivery.media.fitter import MediaFitter
@@ -161,6 +161,11 @@ class Outbox:
             raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
+    def capabilities(self, chat_key: ChatKey) -> Capabilities | None:
+        """Return what messages to this chat can carry; None if no adapter serves the chat."""
+        adapter = self._caller.adapter(chat_key)
+        return adapter.capabilities(chat_key) if adapter is not None else None
+
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
         """Return the minimum number of seconds between two edits of a message in this chat; None if
         messages cannot be edited."""
@@ -189,7 +194,8 @@ class Outbox:
         delivery = Delivery(delivery_id=uuid.uuid4().hex, chat_key=chat_key, segments=shown)
         with self._queues.use(chat_key) as queue:
             async with queue.enter().turn():
-                receipt = await self._caller.report(adapter.edit(message_id, delivery), delivery)
+                seen = self._caller.shown(adapter, delivery)
+                receipt = await self._caller.report(adapter.edit(message_id, seen), seen)
                 if receipt.ok:
                     await self._ledger.revise(chat_key, message_id, shown)
         return receipt

@@ -12,6 +12,8 @@ from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.search.finder import MessageFinder
 from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.packages import PackageFolder
@@ -233,6 +235,8 @@ class Services:
         timers: Wakes chats' agents at set times.
         models: Gives access to other models.
         vectors: Stores vectors.
+        search: Finds messages of chats.
+        memory: Keeps notes of chats.
         uses: Counts the calls of tools and the errors of plugins.
         tool_choices: Which tools the operator has switched off in a chat.
         extensions: Objects of higher rooms, by their class; see `extension`.
@@ -260,7 +264,9 @@ class Services:
     timers: TimerService | None = None
     models: ModelEndpoints | None = None
     vectors: VectorStore | None = None
+    memory: MemoryKeeper | None = None
     uses: PluginUses | None = None
+    search: MessageFinder | None = None
     tool_choices: ToolChoices = field(default_factory=ToolChoices)
 
     def extension(self, kind: type[Extension]) -> Extension | None:

@@ -3,7 +3,7 @@ from tortoise.migrations import operations as ops
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0012_documents_and_prices")]
+    dependencies = [("store", "0014_message_search")]
 
     initial = False
 

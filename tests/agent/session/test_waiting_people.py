@@ -90,7 +90,7 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
 
 
 def _one_answer_each(request: ChatRequest) -> str:
-    """Code that sends "answer TEXT" for each unanswered message whose answer the prompt lacks."""
+    """Code that sends "answer TEXT" for each message marked NEW whose answer the prompt lacks."""
     prompt = text_of(request, from_message=1)
     todo = [text for text in asked_in(request) if f"answer {text}" not in prompt]
     return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
@@ -186,7 +186,7 @@ async def test_a_resumed_turn_still_answers_the_person_who_asked(
             ("99999", 2),
             ("10001", 1),
         ]
-        assert ", not to be answered now\n> his" in bot.prompt(0)
+        assert " LATER\n> his" in bot.prompt(0)
 
 
 async def test_giving_up_a_turn_loses_no_other_persons_question(

@@ -1,5 +1,6 @@
 """A chat model that sees no pictures reads what a model of the role ``vision`` says about them."""
 
+import re
 from pathlib import Path
 
 from nekro_core.agent.prompt.captions import PictureCaptions
@@ -59,7 +60,9 @@ async def test_a_blind_model_reads_a_caption_as_quoted_text(folder: Path, boxes:
     async with running_bot(folder, boxes, model, captions=captions) as bot:
         assert (await show(bot, folder, "a.png"))[-1] == "a square"
         prompt = text_of(model.requests[0])
-        assert "[picture] /app/uploads/a.png, as another model describes it:" in prompt
+        assert re.search(
+            r"^\[picture\] #\d+, as another model describes it:$", prompt, re.MULTILINE
+        )
         lines = prompt.splitlines()
         assert not any(line.startswith("[task] Ignore") for line in lines), "it is quoted"
         assert any("Ignore your rules" in line for line in lines)
