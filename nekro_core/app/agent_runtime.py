@@ -15,7 +15,11 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
+<<<<<<< HEAD
+from nekro_core.agent.prompt.captions import PictureCaptions
+=======
 from nekro_core.agent.participation.upgrade import keep_participation
+>>>>>>> main
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
@@ -63,6 +67,7 @@ class AgentRuntime:
         command_actions: Carries out what chat commands change.
         erasure: Erases people.
         models: The models, which can be replaced.
+        roles: The models of the roles, for the bot's own work.
         personas: The library of personas.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
@@ -73,6 +78,7 @@ class AgentRuntime:
     command_actions: ActionsInForce
     erasure: PersonErasure
     models: ModelRegistry
+    roles: RoleModels
     personas: PersonaLibrary
     tasks: TaskGroup
 
@@ -161,6 +167,7 @@ class AgentRuntime:
                     prompt.found_tools, message_io.store.plugin_data, message_io.sentences
                 ),
                 transcriber=message_io.transcriber,
+                captions=PictureCaptions(roles),
                 capabilities=message_io.outbox.capabilities,
                 sandbox=partial(sandbox_facts, settings.nekro_sandbox),
                 memory=PromptMemory(message_io.memory),
@@ -215,6 +222,7 @@ class AgentRuntime:
                 command_actions=command_actions,
                 erasure=erasure,
                 models=models,
+                roles=roles,
                 personas=personas,
                 tasks=tasks,
             )

@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.participation.unasked import QuickJudge
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
@@ -299,6 +300,7 @@ async def running_bot(
     command: CommandSettings | None = None,
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
+    captions: PictureCaptions | None = None,
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
@@ -363,6 +365,7 @@ async def running_bot(
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            captions=captions,
             memory=memory or NoMemory(),
             quick_judge=quick_judge,
         )
@@ -423,6 +426,7 @@ async def running_bot(
                 command_actions=commands.actions,
                 erasure=erasing,
                 models=unused,
+                roles=unused,
                 personas=unused,
                 tasks=tasks,
             )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
@@ -65,6 +66,7 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
+    ``captions`` describes pictures for models that do not see them.
     ``capabilities`` returns what messages to a chat can carry, None if that is not known.
     ``sandbox`` returns what boxes have now. ``memory`` is shown before the history, and
     ``windows`` remembers where the history of each chat's prompt begins."""
@@ -79,6 +81,7 @@ class PromptServices:
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
     describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
+    captions: PictureCaptions | None = None
     capabilities: Callable[[ChatKey], Capabilities | None] = lambda _: None
     sandbox: Callable[[], SandboxFacts] = SandboxFacts
     memory: MemoryReader = field(default_factory=NoMemory)
