@@ -76,6 +76,11 @@ class TurnSettings(LiveSettings):
     max_repairs: int = Field(default=3, ge=0, le=20)
     """Maximum number of further replies in a row with which the model may repair failed code. If
     the last of them fails too, the turn ends."""
+    new_line: Literal["restart", "queue"] = "restart"
+    """What a new line of the asker does while the model writes and nothing of its reply has run or
+    was sent. With ``restart`` the request is dropped, and the model is asked again with the line,
+    at most five times in a turn. With ``queue`` the line is shown to the next step or gets the next
+    turn, as the lines of other people always do."""
     parallel_calls: int = Field(default=8, ge=1, le=64)
     """Maximum number of calls of one reply that run at the same time, if the model calls functions
     natively."""

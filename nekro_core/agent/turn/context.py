@@ -22,6 +22,7 @@ from nekro_core.agent.prompt.small_prompt import (
 from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
+from nekro_core.agent.turn.new_lines import NewLines
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
@@ -54,12 +55,14 @@ class TurnRequest:
     """The reason for a turn. ``trigger_record`` woke the turn. The turn answers the record's author
     and has the author's rights. ``mark`` returns the current marks of records; they change because
     people write while the turn runs. ``listen`` passes new messages to the plugins' hooks, which
-    may change or hide them. ``resumed`` says that an earlier process began the turn."""
+    may change or hide them. ``new_lines`` tells when the asker writes again. ``resumed`` says that
+    an earlier process began the turn."""
 
     chat_key: ChatKey
     trigger_record: Record
     mark: Callable[[Sequence[Record]], HistoryMarks]
     listen: Callable[[], Awaitable[None]] | None = None
+    new_lines: NewLines | None = None
     resumed: bool = False
 
 
@@ -86,6 +89,11 @@ class TurnContext:
         self._steps: list[FinishedStep] = []
         self._small_steps: list[SmallPromptStep] = []
         self._found_before: tuple[NamedTool, ...] | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the turn has finished a step."""
+        return bool(self._steps)
 
     @property
     def media(self) -> list[Media]:

@@ -60,6 +60,11 @@ class NativeReader:
         """The text that has arrived, and the calls in the form that people see."""
         return "\n".join(filter(None, ["".join(self._chunks), calls_text(self._calls)]))
 
+    @property
+    def begun(self) -> bool:
+        """Whether the reply has had an effect: no, its calls are carried out later."""
+        return False
+
     def usage(self, request: ChatRequest) -> RequestUsage:
         """Return the usage that the provider reported, or an estimate from the part that has
         arrived."""

@@ -16,7 +16,8 @@ from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
 from nekro_core.agent.turn.recorder import SAID_BESIDE
 from nekro_core.agent.turn.report import DO_NOT_RESEND, native_empty_report, native_step_report
-from nekro_core.agent.turn.turn import StepRunner, Turn
+from nekro_core.agent.turn.step_runner import StepRunner
+from nekro_core.agent.turn.turn import Turn
 from nekro_core.llm.model import ModelError, RequestRejected
 from nekro_core.store import DeliveryRow
 
@@ -51,19 +52,13 @@ class NativeTurn(Turn):
     async def _read_reply(self, runner: StepRunner) -> NativeReply:
         """Read the model's reply and record it, even if the reading is cancelled. The run and the
         step are stored before the first call, so that a restart knows the model's calls."""
-        request = runner.step.request
         reader = NativeReader(
             self._model,
             max_chars=self._settings.reply_chars,
             on_text=runner.watch.first_token,
             on_end=runner.watch.reply_ended,
         )
-        try:
-            reply = await reader.read(request)
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(LAST_WORDS_S, shield=True):
-                await runner.record_cut(reader.text, reader.usage(request))
-            raise
+        reply = await runner.read(reader)
         cost = runner.pay(reply.usage)
         if reply.calls:
             await (await runner.store_run(calls_text(reply.calls)))

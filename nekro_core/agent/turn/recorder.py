@@ -191,11 +191,18 @@ class TurnRecorder:
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
     async def end_step(
-        self, kept: str, tail: str, cost: StepCost, watch: StepWatch, sources: PromptSources
+        self,
+        kept: str,
+        tail: str,
+        cost: StepCost,
+        watch: StepWatch,
+        sources: PromptSources,
+        *,
+        error: str = "",
     ) -> None:
         """Store a reply, its cost, and what the model was shown. ``tail`` is the part of the reply
-        that did not run. ``watch`` has the request that was sent, ``sources`` what it is made
-        of."""
+        that did not run. ``watch`` has the request that was sent, ``sources`` what it is made of.
+        ``error`` says why nothing of the reply was used."""
         turn_id = await self.turn_id()
         step = Step(
             position=self._position,
@@ -211,9 +218,8 @@ class TurnRecorder:
             started=cost.started,
             seconds=cost.seconds,
         )
-        await self._save_prompt(
-            turn_id, watch, sources, beside=[self._store.turns.step_statement(turn_id, step)]
-        )
+        statement = self._store.turns.step_statement(turn_id, step)
+        await self._save_prompt(turn_id, watch, sources, error=error, beside=[statement])
         self._replies[self._position] = step.reply
         self._text_position = self._position
         self._position += 1

@@ -99,18 +99,21 @@ class ReplyReader:
         start_run: StartRun,
         *,
         bare_code: bool,
+        keeps_values: bool,
         stream_code: bool,
         max_chars: int,
         is_call: Callable[[str], bool],
         on_text: Callable[[], object] = _ignore,
         on_end: Callable[[], object] = _ignore,
     ) -> None:
-        """``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
+        """``keeps_values`` says that the run continues with the variables of earlier code.
+        ``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
         before the code has."""
         self._on_text = on_text
         self._on_end = on_end
         self._model = model
         self._start_run = start_run
+        self._keeps_values = keeps_values
         self._stream_code = stream_code
         self._max_chars = max_chars
         self._is_call = is_call
@@ -120,6 +123,7 @@ class ReplyReader:
         self._statements: list[CodeStatement] = []
         self._usage: RequestUsage | None = None
         self._end: End = "whole"
+        self._fed = False
         self._run: Run | None = None
         self._run_decided: anyio.Event | None = None
         self._reading = anyio.CancelScope()
@@ -130,6 +134,12 @@ class ReplyReader:
     def text(self) -> str:
         """The part of the reply that has arrived."""
         return "".join(self._chunks)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a statement was sent to the box. If a run continues with the variables of earlier
+        code, it also counts when the run is started, because these variables would be lost."""
+        return self._fed or (self._keeps_values and self._run_decided is not None)
 
     def usage(self, request: ChatRequest) -> RequestUsage:
         """Return the usage that the provider reported, or an estimate from the part that has
@@ -212,6 +222,7 @@ class ReplyReader:
         await self._prepare(watchers).wait()
         if self._run is None or self._box_error is not None:
             return
+        self._fed = True
         try:
             await self._run.feed(statement.source, statement.line)
         except SandboxError as error:

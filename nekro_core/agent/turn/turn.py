@@ -6,22 +6,20 @@ A `Turn` takes one step after another. Its `TurnContext` collects the turn's dat
 results of the step and decides whether another step follows.
 """
 
-from collections.abc import Awaitable
-from dataclasses import replace
-
 import anyio
 from loguru import logger
 
 from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
-from nekro_core.agent.turn.boxes import LAST_WORDS_S, LazyBox, TurnBox
+from nekro_core.agent.turn.boxes import LazyBox, TurnBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
+from nekro_core.agent.turn.new_lines import MOST_RESTARTS, AskerWroteAgain, NewLines
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
-from nekro_core.agent.turn.python_text import is_call, is_no_op
-from nekro_core.agent.turn.recorder import StepCost, TurnRecorder
+from nekro_core.agent.turn.python_text import is_no_op
+from nekro_core.agent.turn.recorder import TurnRecorder
 from nekro_core.agent.turn.replies import TurnReplies
-from nekro_core.agent.turn.reply import ModelReply, ReplyReader
+from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.report import (
     DO_NOT_RESEND,
     done_lines,
@@ -29,10 +27,10 @@ from nekro_core.agent.turn.report import (
     sent_lines,
     step_report,
 )
-from nekro_core.agent.turn.run_calls import CallResult, RunCalls, guest_functions
+from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.services import TurnServices
+from nekro_core.agent.turn.step_runner import StepRunner
 from nekro_core.llm.model import (
-    ChatModel,
     KeyRejected,
     ModelError,
     ModelNotReady,
@@ -41,18 +39,12 @@ from nekro_core.llm.model import (
     QuotaExceeded,
     ReplyBroken,
     RequestRejected,
-    RequestUsage,
 )
-from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.policy.limits import LimitExceeded, Limits, turn_limits
 from nekro_core.policy.quotas import day_limits
 from nekro_core.sandbox.box import (
-    Answer,
     BackendUnavailable,
     BoxesFull,
-    GuestCall,
-    GuestValue,
-    Run,
     StopReason,
 )
 
@@ -91,6 +83,7 @@ class Turn:
         self._replies = TurnReplies(services, self._context, recorder, self._box)
         self._failures = 0
         self._empty_replies = 0
+        self._restarts = 0
         self._output = self._output_code = ""
         self._repeats = 0
         self._was_warned_of_silence = False
@@ -145,6 +138,9 @@ class Turn:
                 return f"limit_{error.kind}"
             try:
                 stop = await self._take_step()
+            except AskerWroteAgain:
+                await self._wait_for_the_asker()
+                continue
             except ModelError as error:
                 return await self._end_without_model(error)
             if stop:
@@ -169,12 +165,25 @@ class Turn:
             limits=self._limits,
             box=self._box,
             watch=watch,
+            new_lines=self._new_lines(),
         )
         try:
             return await self._act(runner)
         except ModelError as error:
             await self._recorder.end_without_reply(watch, step.sources, str(error))
             raise
+
+    def _new_lines(self) -> NewLines | None:
+        """Return the asker's new lines if they may restart the next step."""
+        restarts = self._settings.new_line == "restart" and self._restarts < MOST_RESTARTS
+        return self._request.new_lines if restarts else None
+
+    async def _wait_for_the_asker(self) -> None:
+        """Wait until the asker has stopped typing, before the model is asked again."""
+        self._restarts += 1
+        assert self._request.new_lines is not None, "nothing else drops a reply"
+        trigger = self._services.policies.of(self._request.chat_key).trigger
+        await self._request.new_lines.pause(trigger.debounce_s, trigger.longest_wait_s)
 
     async def _next_step(self) -> PreparedStep:
         step, self._prepared_step = self._prepared_step, None
@@ -183,7 +192,7 @@ class Turn:
         outgoing = self._replies.outgoing if self._request.resumed else None
         return await prepare_step(self._services, self._context, self._files, outgoing)
 
-    async def _act(self, runner: "StepRunner") -> str:
+    async def _act(self, runner: StepRunner) -> str:
         """Ask the model, run its code, and decide how the turn continues. Returns the same as
         `_take_step`."""
         reply = await runner.run()
@@ -193,7 +202,7 @@ class Turn:
             return await self._decide_without_code(reply)
         return await self._decide(reply, runner)
 
-    async def _decide(self, reply: ModelReply, runner: "StepRunner") -> str:
+    async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply with code. Returns why the turn ended; if
         empty, another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
@@ -282,145 +291,3 @@ class Turn:
         logger.error("the model did not answer {}: {}", self._request.chat_key, error)
         await self._replies.notify(f"model.{kind}")
         return f"model_{kind}"
-
-
-class StepRunner:
-    """Takes one step: asks the model, runs the model's code, answers the calls of the code, and
-    records all this. ``limits`` count the step's cost."""
-
-    def __init__(
-        self,
-        services: TurnServices,
-        step: PreparedStep,
-        *,
-        context: TurnContext,
-        recorder: TurnRecorder,
-        model: ChatModel,
-        limits: Limits,
-        box: TurnBox,
-        watch: StepWatch,
-    ) -> None:
-        self.step = replace(step, request=watch.of(step.request))
-        self.watch = watch
-        self.run_id = step.run_id
-        self.calls = RunCalls(
-            step.tools,
-            replace(step.ctx, meter=limits),
-            note=lambda text: services.inbox.note(context.chat_key, text, run_id=step.run_id),
-            clock=services.clock,
-            wall=services.wall,
-            save=lambda calls: recorder.save_calls(step.run_id, calls),
-            carry_out=services.carry_out,
-        )
-        self._services = services
-        self._context = context
-        self._recorder = recorder
-        self._model = model
-        self._limits = limits
-        self._box = box
-        self._run_stored: Awaitable[object] | None = None
-        self._started, self._began = services.wall(), services.clock()
-
-    async def run(self) -> ModelReply:
-        """Ask the model, and run its code while the model writes it. The reply and the run are
-        recorded even after a cancellation. Raises `ModelError` if no part of a reply arrived."""
-        request, settings = self.step.request, self._services.settings
-        reader = ReplyReader(
-            self._model,
-            self.start_run,
-            bare_code=self.step.bare_code,
-            stream_code=settings.stream_code,
-            max_chars=settings.turn.reply_chars,
-            is_call=lambda text: is_call(text, self.step.tools),
-            on_text=self.watch.first_token,
-            on_end=self.watch.reply_ended,
-        )
-        try:
-            reply = await reader.read(request)
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(LAST_WORDS_S, shield=True):
-                await self.record_cut(reader.text, reader.usage(request))
-            raise
-        cost = self.pay(reply.usage)
-        if self._run_stored is not None:
-            await self._run_stored
-            await self._recorder.end_run(self.run_id, reply, self.calls)
-        if reply.result is not None:
-            self.watch.statements(reply.result.timeline)
-        await self.record_step(reply.kept, reply.tail, cost)
-        return reply
-
-    async def start_run(self) -> Run:
-        """Start a run in the box when the model's code begins. The code does not wait until the run
-        is stored; only its calls do."""
-        box = await self._box.open()
-        await self.store_run()
-        self._box.has_run = True
-        await box.put_uploads(self._context.media)
-        extras = self._services.plugins.box_extras(self.step.ctx)
-        await box.put_links(extras.links)
-        functions = self.step.tools.once(guest_functions)
-        values = [GuestValue(name, text) for name, text in extras.values.items()]
-        self.watch.run_began()
-        return await box.box.start_run(
-            [*functions, *values] if values else functions,
-            self._answer_code,
-            self._services.run_limits,
-            keep_globals=True,
-        )
-
-    async def store_run(self, code: str = "") -> Awaitable[object]:
-        """Begin to store the run. The returned awaitable ends when the run is stored."""
-        self._run_stored = stored = await self._recorder.save_run(self.run_id, code)
-        self._context.runs.add(self.run_id)
-        return stored
-
-    async def answer_call(
-        self,
-        call: GuestCall,
-        *,
-        position: int | None = None,
-        outgoing: MessageSender | None = None,
-    ) -> CallResult:
-        """Answer one tool call, which the model's code or the model itself made.
-
-        The run is stored before any of its calls is carried out. So after a restart the bot always
-        knows which run sent which messages, and does not send them again. Raises `StoreUnavailable`
-        if the run cannot be stored.
-        """
-        assert self._run_stored is not None, "a call without a run"
-        await self._run_stored
-        return await self.calls.call(call, position=position, outgoing=outgoing)
-
-    async def _answer_code(self, call: GuestCall) -> Answer:
-        return self.calls.code_answer(call.name, await self.answer_call(call))
-
-    def pay(self, usage: RequestUsage) -> StepCost:
-        """Count the reply in the limits, and return its cost."""
-        profile = self._model.profile
-        cost = StepCost(
-            started=self._started,
-            seconds=self._services.clock() - self._began,
-            usage=usage,
-            model=profile.name,
-            money=profile.price.of(usage),
-            price_source=profile.price.source,
-        )
-        self._limits.spend(cost.usage, cost.money)
-        return cost
-
-    async def record_cut(self, text: str, usage: RequestUsage) -> None:
-        """Record a step that was cancelled while the model replied. ``text`` is the part that had
-        arrived."""
-        if self._run_stored is not None:
-            await self._recorder.cut_run(self.run_id, self.calls)
-        if text:
-            await self.record_step("", text, self.pay(usage))
-        elif self.watch.sent:
-            await self._recorder.end_without_reply(
-                self.watch, self.step.sources, "the turn was stopped before a reply"
-            )
-
-    async def record_step(self, kept: str, tail: str, cost: StepCost) -> None:
-        """Record the reply, its cost, and what the model was shown."""
-        await self._recorder.end_step(kept, tail, cost, self.watch, self.step.sources)
