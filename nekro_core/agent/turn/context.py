@@ -23,11 +23,17 @@ from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
 from nekro_core.agent.turn.new_lines import NewLines
-from nekro_core.agent.turn.reply import ModelReply
+from nekro_core.agent.turn.reply import End, ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
-from nekro_core.llm.model import ChatRequest, FunctionCall, ImagePart, message_text
+from nekro_core.llm.model import (
+    ChatRequest,
+    FunctionCall,
+    ImagePart,
+    ModelProfile,
+    message_text,
+)
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.resolver import ChatPolicy
 from nekro_core.store import TurnRow
@@ -87,6 +93,7 @@ class TurnContext:
         self._zone = ZoneInfo(self._settings.timezone) if self._settings.timezone else None
         self._marks = HistoryMarks(unanswered=frozenset())
         self._steps: list[FinishedStep] = []
+        self._reply_tokens = self._settings.turn.reply_tokens
         self._small_steps: list[SmallPromptStep] = []
         self._found_before: tuple[NamedTool, ...] | None = None
 
@@ -153,6 +160,17 @@ class TurnContext:
             )
         )
 
+    def add_empty_step(self, reply: ModelReply, report: tuple[PromptContent, ...]) -> None:
+        """Add a finished step whose reply was empty."""
+        self.add_step(reply, report)
+        self.note_empty(reply.end)
+
+    def note_empty(self, end: End) -> None:
+        """Note how an empty reply ended. If it ended at the limit of tokens, the model thinks so
+        much that the next request allows twice as many."""
+        if end == "length":
+            self._reply_tokens *= 2
+
     def add_native_step(
         self, prose: str, calls: tuple[CallAnswer, ...], report: tuple[PromptContent, ...]
     ) -> None:
@@ -190,11 +208,18 @@ class TurnContext:
             await self._view(sees_pictures=profile.vision),
             settings=self._settings.prompt,
             profile=profile,
-            max_tokens=min(self._settings.turn.reply_tokens, profile.context_tokens // 4),
+            max_tokens=self._max_tokens(profile),
             functions=functions,
             sources=sources,
         )
         return request, False, sources
+
+    def _max_tokens(self, profile: ModelProfile) -> int:
+        """Return the maximum number of tokens of the next reply."""
+        usual = self._settings.turn.reply_tokens
+        if self._reply_tokens > usual:
+            return min(self._reply_tokens, profile.context_tokens // 2)
+        return min(usual, profile.context_tokens // 4)
 
     async def _write_small_prompt(self, tools: ToolSet, policy: ChatPolicy) -> ChatRequest:
         codes, turns = await self._past_runs()

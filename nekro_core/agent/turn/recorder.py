@@ -31,6 +31,11 @@ SAID = "said"
 SAID_BESIDE = "said_beside"
 """`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
 after it."""
+SAID_PART = "said_part"
+"""`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
+The runs after it send the rest."""
+WORDS = frozenset({SAID, SAID_BESIDE, SAID_PART})
+"""The values of `RunRecord.stop` of runs that sent the model's text."""
 ANSWERED = "answered"
 """`RunRecord.stop` of a run of native calls that all got their answers."""
 

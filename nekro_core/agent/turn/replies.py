@@ -1,13 +1,13 @@
 """Sends the texts of a turn: the model's text for the chat, and notices of the bot."""
 
+import re
 import uuid
 
 from loguru import logger
 
-from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.boxes import TurnBox
 from nekro_core.agent.turn.context import TurnContext
-from nekro_core.agent.turn.recorder import SAID, TurnRecorder
+from nekro_core.agent.turn.recorder import SAID, SAID_PART, TurnRecorder
 from nekro_core.agent.turn.reply import End
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.chat import Record, Text
@@ -16,6 +16,29 @@ from nekro_core.plugins.authoring.services import MessageSender
 
 _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_short"}
 """The notice that is added to a text whose end is missing."""
+
+
+_PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", " ")
+"""Where a text is cut into halves, best first."""
+
+
+def in_parts(text: str, most: int) -> list[str]:
+    """Cut a text into parts of at most ``most`` characters, if possible between paragraphs. A text
+    that is too long is cut near its middle, and so on."""
+    text = text.strip()
+    if len(text) <= max(most, 1):
+        return [text] if text else []
+    place = _middle(text)
+    return [*in_parts(text[:place], most), *in_parts(text[place:], most)]
+
+
+def _middle(text: str) -> int:
+    low, middle, high = len(text) // 4, len(text) // 2, len(text) * 3 // 4
+    for mark in _PLACES:
+        ends = [each.end() for each in re.finditer(re.escape(mark), text)]
+        if near := [end for end in ends if low < end < high]:
+            return min(near, key=lambda end: abs(end - middle))
+    return middle
 
 
 class TurnReplies:
@@ -28,7 +51,7 @@ class TurnReplies:
         self.sent = False
         self.outgoing: MessageSender = services.outbox
         self._notices = services.notices
-        self._prose_chars = services.settings.turn.prose_chars
+        self._part_chars = services.settings.turn.prose_chars
         self._context = context
         self._recorder = recorder
         self._box = box
@@ -40,29 +63,41 @@ class TurnReplies:
         that is resumed after a crash knows that the text was sent. ``stop`` is stored as the run's
         reason to stop, and ``code`` as its code. If ``end`` says that the text's end is missing, a
         notice is added."""
+        notice = _UNFINISHED.get(end)
+        tail = f"\n\n{self._notices.text(self._people_said(), notice)}" if notice else ""
+        await self._send_or_halve(prose + tail, stop=stop, code=code)
+
+    async def _send_or_halve(self, text: str, *, stop: str, code: str) -> None:
+        """Send a text whole. If it needs more messages than one run may send, because the platform
+        has no files, send it in parts, each with its own run."""
+        run_id = await self.begin_words(code)
+        chat_key = self._context.chat_key
+        parts: list[str] = []
+        try:
+            await self.outgoing.send(chat_key, (Text(text),), run_id=run_id)
+            self.sent = True
+        except TooManySends as error:
+            parts = in_parts(text, min(self._part_chars, len(text) - 1))
+            if len(parts) < 2:
+                await self._note_not_sent(error)
+        except DeliveryError as error:
+            await self._note_not_sent(error)
+        await self._recorder.end_words(run_id, SAID_PART if parts else stop)
+        for part in parts[:-1]:
+            await self._send_or_halve(part, stop=SAID_PART, code=code)
+        for part in parts[-1:]:
+            await self._send_or_halve(part, stop=stop, code=code)
+
+    async def begin_words(self, code: str = "") -> str:
+        """Store that a text is about to be sent. Returns the id of its run."""
         run_id = uuid.uuid4().hex
         await self._recorder.begin_run(run_id, code)
         self._context.runs.add(run_id)
-        notice = _UNFINISHED.get(end)
-        tail = f"\n\n{self._notices.text(self._people_said(), notice)}" if notice else ""
-        try:
-            await self._send_whole(prose, tail, run_id)
-            self.sent = True
-        except DeliveryError as error:
-            logger.warning("a reply to {} was not sent: {}", self._context.chat_key, error)
-            await self.notify("turn.failed")
-        await self._recorder.end_words(run_id, stop)
+        return run_id
 
-    async def _send_whole(self, prose: str, tail: str, run_id: str) -> None:
-        """Send the whole text. A long text is sent in several messages or as a file. The middle is
-        left out only if the platform has no files and the text needs more messages than a run may
-        send."""
-        chat_key = self._context.chat_key
-        try:
-            await self.outgoing.send(chat_key, (Text(prose + tail),), run_id=run_id)
-        except TooManySends:
-            text = shortened(prose, self._prose_chars)
-            await self.outgoing.send(chat_key, (Text(text + tail),), run_id=run_id)
+    async def _note_not_sent(self, error: DeliveryError) -> None:
+        logger.warning("a reply to {} was not sent: {}", self._context.chat_key, error)
+        await self.notify("turn.failed")
 
     async def notify(self, key: str, **values: object) -> None:
         """Send a notice, unless the turn has already sent something. If code ran, the notice gets a

@@ -14,16 +14,21 @@ from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
 from nekro_core.agent.turn.boxes import LazyBox, TurnBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
+from nekro_core.agent.turn.long_texts import BoundedText, bounded_text
 from nekro_core.agent.turn.new_lines import MOST_RESTARTS, AskerWroteAgain, NewLines
+from nekro_core.agent.turn.plain_replies import is_silence, json_calls
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
 from nekro_core.agent.turn.python_text import is_no_op
 from nekro_core.agent.turn.recorder import TurnRecorder
+from nekro_core.agent.turn.remedies import next_reply_lines, remedy_line
 from nekro_core.agent.turn.replies import TurnReplies
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.report import (
     DO_NOT_RESEND,
+    StepOutcome,
     done_lines,
     empty_report,
+    json_call_report,
     sent_lines,
     step_report,
 )
@@ -31,6 +36,7 @@ from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.agent.turn.step_runner import StepRunner
 from nekro_core.llm.model import (
+    FunctionCall,
     KeyRejected,
     ModelError,
     ModelNotReady,
@@ -84,6 +90,8 @@ class Turn:
         self._failures = 0
         self._empty_replies = 0
         self._restarts = 0
+        self._steps = 0
+        """The number of steps so far, with the one that is being taken."""
         self._output = self._output_code = ""
         self._repeats = 0
         self._was_warned_of_silence = False
@@ -167,8 +175,12 @@ class Turn:
             watch=watch,
             new_lines=self._new_lines(),
         )
+        self._steps += 1
         try:
             return await self._act(runner)
+        except AskerWroteAgain:
+            self._steps -= 1
+            raise
         except ModelError as error:
             await self._recorder.end_without_reply(watch, step.sources, str(error))
             raise
@@ -199,7 +211,7 @@ class Turn:
         # The next prompt shows these results in the chat's history.
         reply = reply.without_lines(runner.calls.recorded)
         if not reply.statements:
-            return await self._decide_without_code(reply)
+            return await self._decide_without_code(reply, runner)
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
@@ -208,9 +220,18 @@ class Turn:
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
-        again = bool(reply.shows) and reply.shows == self._output
         silent = self._is_silent(reply, calls)
-        self._context.add_step(reply, step_report(reply, calls, sent, again=again, nothing=silent))
+        finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
+        failed = not calls.observed and not (finished and reply.end == "whole")
+        outcome = StepOutcome(
+            output=await self._bounded_output(reply, runner.run_id),
+            sent=sent,
+            seen=self._replies.sent,
+            again=bool(reply.shows) and reply.shows == self._output,
+            nothing=silent,
+            more=[*self._remedy(reply, runner), *self._next_reply_lines(failed=failed)],
+        )
+        self._context.add_step(reply, step_report(reply, calls, outcome))
         if isinstance(reply.box_error, BackendUnavailable):
             full = isinstance(reply.box_error, BoxesFull)
             await self._replies.notify("turn.boxes_full" if full else "turn.no_backend")
@@ -218,8 +239,7 @@ class Turn:
         if calls.observed:
             self._failures = 0
             return ""
-        finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
-        if not finished or reply.end != "whole":
+        if failed:
             return await self._count_failure()
         self._failures = 0
         if calls.unread:
@@ -228,6 +248,31 @@ class Turn:
             self._was_warned_of_silence = True
             return ""
         return await self._decide_by_output(reply, answered=answered)
+
+    async def _bounded_output(self, reply: ModelReply, run_id: str) -> BoundedText:
+        """Return what the code printed, for the model. Long output is written to a file in the
+        box."""
+        output = reply.result.output if reply.result is not None else ""
+
+        async def write(path: str, data: bytes) -> None:
+            await (await self._box.open()).box.write_file(path, data)
+
+        name = f"{run_id[:8]}.txt"
+        return await bounded_text(output, self._settings.output_chars, name, write)
+
+    def _remedy(self, reply: ModelReply, runner: StepRunner) -> list[str]:
+        """Return a line about what the model can do about an error, if anything is known."""
+        seconds = self._services.run_limits.seconds
+        has_shell = runner.step.tools.resolve("shell") is not None
+        return [*filter(None, [remedy_line(reply, seconds=seconds, has_shell=has_shell)])]
+
+    def _next_reply_lines(self, *, failed: bool = False) -> list[str]:
+        """Return what the model must know about its next reply. ``failed`` says that the step
+        before it failed."""
+        return next_reply_lines(
+            last_step=self._steps + 1 == self._settings.max_steps,
+            last_repair=failed and self._failures + 1 == self._settings.max_repairs,
+        )
 
     async def _count_failure(self) -> str:
         self._failures += 1
@@ -263,8 +308,14 @@ class Turn:
             return "same_output"
         return "finished"
 
-    async def _decide_without_code(self, reply: ModelReply) -> str:
+    async def _decide_without_code(self, reply: ModelReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply without code."""
+        if reply.end == "whole" and is_silence(reply.prose):
+            return "finished"
+        if calls := self._json_calls(reply.prose, runner):
+            more = self._next_reply_lines(failed=True)
+            self._context.add_step(reply, json_call_report(calls, more, natively=False))
+            return await self._count_failure()
         if reply.prose:
             await self._replies.send_prose(reply.prose, end=reply.end)
             return "finished"
@@ -272,8 +323,13 @@ class Turn:
             return "finished"
         if stop := await self._count_empty_reply():
             return stop
-        self._context.add_step(reply, empty_report(reply.end))
+        self._context.add_empty_step(reply, empty_report(reply.end, self._next_reply_lines()))
         return ""
+
+    def _json_calls(self, prose: str, runner: StepRunner) -> list[FunctionCall]:
+        """Return the calls if a reply is only calls written as JSON."""
+        tools = runner.step.tools
+        return json_calls(prose, lambda name: tools.resolve(name) is not None)
 
     async def _count_empty_reply(self) -> str:
         if self._replies.sent:

@@ -438,7 +438,7 @@ async def test_an_empty_reply_before_any_answer_is_requested_again_once(
     model = ScriptedModel([NOTHING, "Here."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("hello?") == ["Here."]
-    assert "nobody has got an answer" in text_of(model.requests[1], from_message=-1)
+    assert "Nobody has seen anything from you" in text_of(model.requests[1], from_message=-1)
 
 
 async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: BoxCache) -> None:
