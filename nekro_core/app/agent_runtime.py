@@ -138,6 +138,7 @@ class AgentRuntime:
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
+                editor=message_io.outbox,
                 notices=NoticeSender(
                     message_io.outbox, catalogue, lambda: settings.nekro_agent.language
                 ),

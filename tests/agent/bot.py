@@ -343,6 +343,7 @@ async def running_bot(
             store=store,
             inbox=inbox,
             outbox=outbox,
+            editor=outbox,
             notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,

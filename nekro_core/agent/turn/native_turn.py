@@ -12,6 +12,7 @@ from loguru import logger
 from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.boxes import LAST_WORDS_S
+from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
 from nekro_core.agent.turn.plain_replies import is_silence
@@ -42,7 +43,7 @@ class NativeTurn(Turn):
         reply = await self._read_reply(runner)
         if not reply.calls:
             return await self._decide_without_calls(reply, runner)
-        beside = await self._send_words_beside(reply)
+        beside = await self._send_words_beside(reply, runner.words)
         answers = await self._carry_out(runner, reply)
         sent = await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in (*beside, *sent))
@@ -66,6 +67,7 @@ class NativeTurn(Turn):
         reader = NativeReader(
             self._model,
             max_chars=self._settings.reply_chars,
+            words=runner.words,
             on_text=runner.watch.first_token,
             on_end=runner.watch.reply_ended,
         )
@@ -106,9 +108,14 @@ class NativeTurn(Turn):
         await self._recorder.end_calls(runner.run_id, runner.calls, output, seconds)
         return answers
 
-    async def _send_words_beside(self, reply: NativeReply) -> list[DeliveryRow]:
+    async def _send_words_beside(
+        self, reply: NativeReply, words: LiveWords | None
+    ) -> list[DeliveryRow]:
         """Send the text of a reply with calls to the chat, before the calls. Text that is also an
         argument of a call is not sent, because the call sends it. Returns the delivery rows."""
+        if words is not None and words.run_id:
+            await self._replies.finish_live(words, stop=SAID_BESIDE)
+            return await self._replies.live_rows(words)
         given = (value for call in reply.calls for value in call.arguments.values())
         if not reply.prose or any(reply.prose == str(value).strip() for value in given):
             return []
@@ -126,6 +133,11 @@ class NativeTurn(Turn):
             report = json_call_report(calls, self._next_reply_lines(failed=True), natively=True)
             self._context.add_native_step(reply.prose, (), report)
             return await self._count_failure()
+        words = runner.words
+        if words is not None and words.run_id:
+            code = calls_text(self._context.native_calls)
+            await self._replies.finish_live(words, code=code, end=reply.end)
+            return "finished"
         if reply.prose:
             code = calls_text(self._context.native_calls)
             await self._replies.send_prose(reply.prose, code=code, end=reply.end)

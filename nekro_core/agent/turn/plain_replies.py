@@ -21,6 +21,7 @@ _WRAPPED = re.compile(
     r"(?:```|</(?:tool_call|function_call|function|tool)>)?\s*\Z",
     re.DOTALL | re.IGNORECASE,
 )
+_NOT_WORDS = ("{", "[", "<", "```", "~~~")
 _MOST_CHARS = 100_000
 """Longer replies are not read as JSON."""
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action")
@@ -40,7 +41,7 @@ def is_silence(text: str) -> bool:
 def may_be_no_words(beginning: str) -> bool:
     """Return whether a reply that begins like this may be silence, a call or code, so that its
     beginning must not be sent before its end is known."""
-    return beginning.lstrip()[:1] in set("{[<(（【〈《`~*_") or is_silence(beginning)
+    return beginning.lstrip().startswith(_NOT_WORDS) or is_silence(beginning)
 
 
 def json_calls(text: str, is_tool: Callable[[str], bool]) -> list[FunctionCall]:

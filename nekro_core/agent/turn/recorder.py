@@ -34,7 +34,10 @@ after it."""
 SAID_PART = "said_part"
 """`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
 The runs after it send the rest."""
-WORDS = frozenset({SAID, SAID_BESIDE, SAID_PART})
+SAYING = "saying"
+"""`RunRecord.stop` of a run that sends words while the model writes on. It stays if the process
+ends meanwhile."""
+WORDS = frozenset({SAID, SAID_BESIDE, SAID_PART, SAYING})
 """The values of `RunRecord.stop` of runs that sent the model's text."""
 ANSWERED = "answered"
 """`RunRecord.stop` of a run of native calls that all got their answers."""
@@ -140,6 +143,13 @@ class TurnRecorder:
             self._through = seq
             await self._store.turns.seen(await self.turn_id(), seq)
 
+    async def begin_words(self, run_id: str) -> None:
+        """Store that words of the present step are about to be sent while the model writes on."""
+        self._store.runs.begin(
+            run_id, self._chat_key, turn_id=await self.turn_id(), step=self._position, code=""
+        )
+        await self.end_words(run_id, SAYING)
+
     async def begin_run(self, run_id: str, code: str = "") -> None:
         """Store that a text of the last step is about to be sent. ``code`` are the native calls
         that led to it."""
@@ -166,9 +176,10 @@ class TurnRecorder:
         if unsaved := calls.take_unsaved():
             await self._store.runs.add_calls(run_id, unsaved)
 
-    async def end_words(self, run_id: str, stop: str = SAID) -> None:
-        """Store that a run without code has ended: its text was sent, or sending it failed."""
-        await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
+    async def end_words(self, run_id: str, stop: str = SAID, code: str | None = None) -> None:
+        """Store that a run without code has ended: its text was sent, or sending it failed.
+        ``code`` are the native calls that led to the text; None leaves them as they are."""
+        await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0, code=code)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
         """Store that a run of native calls has ended, and the calls' answers."""

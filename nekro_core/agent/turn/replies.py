@@ -2,17 +2,21 @@
 
 import re
 import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 
 from loguru import logger
 
 from nekro_core.agent.turn.boxes import TurnBox
 from nekro_core.agent.turn.context import TurnContext
-from nekro_core.agent.turn.recorder import SAID, SAID_PART, TurnRecorder
+from nekro_core.agent.turn.live_words import LEAST_CHARS, LEAST_NATIVE_CHARS, LiveWords
+from nekro_core.agent.turn.recorder import SAID, SAID_PART, SAYING, TurnRecorder
 from nekro_core.agent.turn.reply import End
 from nekro_core.agent.turn.services import TurnServices
-from nekro_core.chat import Record, Text
+from nekro_core.chat import Record, RunRecord, Text, plain_text
 from nekro_core.delivery.errors import DeliveryError, TooManySends
 from nekro_core.plugins.authoring.services import MessageSender
+from nekro_core.store import DeliveryRow
 
 _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_short"}
 """The notice that is added to a text whose end is missing."""
@@ -20,6 +24,16 @@ _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_s
 
 _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", " ")
 """Where a text is cut into halves, best first."""
+
+
+def without_beginning(text: str, beginning: str) -> str:
+    """Return a text without the words with which it begins; the whole text if it begins with other
+    words. Spaces and line ends make no difference."""
+    words = beginning.split()
+    if not words:
+        return text
+    found = re.match(r"\s*" + r"\s+".join(map(re.escape, words)) + r"(?!\S)", text)
+    return text[found.end() :].strip() if found else text
 
 
 def in_parts(text: str, most: int) -> list[str]:
@@ -51,10 +65,79 @@ class TurnReplies:
         self.sent = False
         self.outgoing: MessageSender = services.outbox
         self._notices = services.notices
+        self.said_before = ""
+        """In a resumed turn: the words of an unfinished reply that people have got."""
+        self._messages = services.store.messages
+        self._editor = services.editor
+        self._streams = services.settings.stream_words
         self._part_chars = services.settings.turn.prose_chars
         self._context = context
         self._recorder = recorder
         self._box = box
+
+    def live_words(self, *, natively: bool) -> LiveWords | None:
+        """Return what sends the words of the next reply while the model writes them. None if the
+        settings say otherwise, or if the turn is resumed: then the whole reply must be known, to
+        tell what of it people have got already."""
+        if not self._streams or self._context.request.resumed:
+            return None
+        chat_key, editor = self._context.chat_key, self._editor
+        can_edit = editor is not None and editor.edit_every_s(chat_key) is not None
+        least = LEAST_CHARS
+        if natively:
+            least = 1 if can_edit else LEAST_NATIVE_CHARS
+        return LiveWords(chat_key, self.outgoing, editor, self._begin_live, least_chars=least)
+
+    async def _begin_live(self) -> str:
+        run_id = uuid.uuid4().hex
+        await self._recorder.begin_words(run_id)
+        self._context.runs.add(run_id)
+        self.sent = True
+        return run_id
+
+    async def finish_live(
+        self, words: LiveWords, *, stop: str = SAID, code: str = "", end: End = "whole"
+    ) -> None:
+        """Send the rest of words whose beginning was sent while the model wrote them. The arguments
+        are as for `send_prose`."""
+        rest = await words.finish(self._tail(end))
+        await self._recorder.end_words(words.run_id, SAID_PART if rest else stop, code)
+        if rest:
+            await self._send_or_halve(rest, stop=stop, code=code)
+
+    async def live_rows(self, words: LiveWords | None) -> list[DeliveryRow]:
+        """Return a row for the words that were sent while the model wrote them. It has all of these
+        words, also if they are a message that has grown since it was sent."""
+        if words is None or not words.run_id:
+            return []
+        rows = await self._recorder.sent_in_run(words.run_id)
+        return [replace(row, segments=(Text(words.sent),)) for row in rows[-1:]]
+
+    async def recover_live(
+        self, runs: Sequence[RunRecord], rows: Sequence[DeliveryRow]
+    ) -> list[DeliveryRow]:
+        """In a resumed turn, find out which words of an unfinished reply people have got. A message
+        that was growing is edited once more, so that it shows exactly the words in the chat's
+        history: the process may have ended between an edit and its record. Returns the rows of the
+        turn, those of such messages with the words that people see."""
+        unfinished = {run.run_id for run in runs if run.stop == SAYING}
+        found: list[DeliveryRow] = []
+        for row in rows:
+            if row.run_id in unfinished:
+                row = await self._with_shown_words(row)  # noqa: PLW2901
+                self.said_before += plain_text(row.segments) + "\n\n"
+            found.append(row)
+        for run_id in unfinished:
+            await self._recorder.end_words(run_id, SAID_PART)
+        return found
+
+    async def _with_shown_words(self, row: DeliveryRow) -> DeliveryRow:
+        record = await self._messages.get(row.record_seq) if row.record_seq else None
+        if record is None:
+            return row
+        if self._editor is not None and row.message_id and record.segments != row.segments:
+            await self._editor.edit(self._context.chat_key, row.message_id, record.segments)
+        return replace(row, segments=record.segments)
 
     async def send_prose(
         self, prose: str, *, stop: str = SAID, code: str = "", end: End = "whole"
@@ -63,9 +146,14 @@ class TurnReplies:
         that is resumed after a crash knows that the text was sent. ``stop`` is stored as the run's
         reason to stop, and ``code`` as its code. If ``end`` says that the text's end is missing, a
         notice is added."""
+        prose = without_beginning(prose, self.said_before)
+        if prose:
+            await self._send_or_halve(prose + self._tail(end), stop=stop, code=code)
+
+    def _tail(self, end: End) -> str:
+        """Return the notice that is added to a text whose end is missing."""
         notice = _UNFINISHED.get(end)
-        tail = f"\n\n{self._notices.text(self._people_said(), notice)}" if notice else ""
-        await self._send_or_halve(prose + tail, stop=stop, code=code)
+        return f"\n\n{self._notices.text(self._people_said(), notice)}" if notice else ""
 
     async def _send_or_halve(self, text: str, *, stop: str, code: str) -> None:
         """Send a text whole. If it needs more messages than one run may send, because the platform

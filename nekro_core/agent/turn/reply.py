@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from nekro_core.agent.turn.code_statements import CodeStatement
 from nekro_core.agent.turn.code_stream import CodeStream, Prose, StreamEvent
+from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.python_text import count_statements
 from nekro_core.llm.model import (
     ChatModel,
@@ -103,10 +104,12 @@ class ReplyReader:
         stream_code: bool,
         max_chars: int,
         is_call: Callable[[str], bool],
+        words: LiveWords | None = None,
         on_text: Callable[[], object] = _ignore,
         on_end: Callable[[], object] = _ignore,
     ) -> None:
         """``keeps_values`` says that the run continues with the variables of earlier code.
+        ``words`` sends words while the model writes.
         ``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
         before the code has."""
         self._on_text = on_text
@@ -117,6 +120,7 @@ class ReplyReader:
         self._stream_code = stream_code
         self._max_chars = max_chars
         self._is_call = is_call
+        self._words = words
         self._code = CodeStream(bare_code=bare_code)
         self._chunks: list[str] = []
         self._prose: list[str] = []
@@ -137,8 +141,11 @@ class ReplyReader:
 
     @property
     def begun(self) -> bool:
-        """Whether a statement was sent to the box. If a run continues with the variables of earlier
-        code, it also counts when the run is started, because these variables would be lost."""
+        """Whether words were sent to the chat, or a statement to the box. If a run continues with
+        the variables of earlier code, it also counts when the run is started, because these
+        variables would be lost."""
+        if self._words is not None and self._words.begun:
+            return True
         return self._fed or (self._keeps_values and self._run_decided is not None)
 
     def usage(self, request: ChatRequest) -> RequestUsage:
@@ -153,12 +160,16 @@ class ReplyReader:
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:
+                if self._words is not None:
+                    watchers.start_soon(self._words.send_finished, name="words of a reply")
                 with self._reading:
                     await self._read_stream(request, watchers)
                 if self._reading.cancelled_caught:
                     self._end = "cut"
                 self._on_end()
                 result = await self._finish(watchers)
+                if self._words is not None:
+                    self._words.end()
         finally:
             if self._run is not None and result is None:
                 with anyio.move_on_after(_CANCEL_S, shield=True):
@@ -180,6 +191,8 @@ class ReplyReader:
                             events = self._code.feed(text)
                             if self._code.begun and self._stream_code:
                                 self._prepare(watchers)
+                            if self._code.begun and self._words is not None:
+                                self._words.block_began()
                             await self._take(events, watchers)
                         case RequestUsage():
                             self._usage = delta
@@ -196,6 +209,8 @@ class ReplyReader:
         for event in events:
             if isinstance(event, Prose):
                 self._prose.append(event.text)
+                if self._words is not None and not self._statements:
+                    self._words.write(event.text)
                 continue
             self._statements.append(event)
             if self._stream_code:

@@ -62,7 +62,8 @@ _ENDS = {
 class StepOutcome:
     """What a step did besides its reply.
 
-    ``output`` is what its code printed, shortened. ``sent`` are its messages. ``seen`` says whether
+    ``output`` is what its code printed, shortened. ``sent`` are its messages. ``said`` says that
+    the first of them are words that were sent while the model wrote them. ``seen`` says whether
     people have got anything from the turn so far. ``again`` says that the output is the same as
     that of the previous step, and ``nothing`` that the step sent nothing and printed nothing.
     ``more`` are further lines for the model.
@@ -71,6 +72,7 @@ class StepOutcome:
     output: BoundedText
     sent: Sequence[DeliveryRow]
     seen: bool
+    said: bool = False
     again: bool = False
     nothing: bool = False
     more: Sequence[str] = ()
@@ -92,8 +94,7 @@ def step_report(
             lines += [_output_line(reply, outcome.output), QuotedText(outcome.output.text)]
     if outcome.again:
         lines.append("[note] That is what you were shown before. Once more, and your turn ends.")
-    if reply.statements and reply.prose:
-        lines.append("[note] Your words outside the block were not sent.")
+    lines += _words_note(reply, outcome)
     if reply.box_error is not None:
         lines.append("[error] The box was lost. You have a fresh one with the files saved last.")
         lines.append("[note] Your variables and imports are gone with it.")
@@ -218,6 +219,18 @@ def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str
         if run.stop in ("", CUT_OFF):
             lines.append("[note] The restart cut it off.")
     return lines
+
+
+def _words_note(reply: ModelReply, outcome: StepOutcome) -> list[str]:
+    """Return a line about the words outside of the code."""
+    if outcome.said:
+        return [
+            "[note] Words before your block were sent while you wrote them, and are listed below.",
+            "[note] Your other words outside the block were not sent.",
+        ]
+    if reply.statements and reply.prose:
+        return ["[note] Your words outside the block were not sent."]
+    return []
 
 
 def _output_line(reply: ModelReply, output: BoundedText) -> str:

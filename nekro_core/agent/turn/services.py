@@ -15,7 +15,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
+from nekro_core.plugins.authoring.services import BoxFiles, MessageEditor, MessageSender
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.plugins.host.kinds import BoxExtras
 from nekro_core.plugins.host.tool_calls import call_tool
@@ -79,7 +79,7 @@ class PromptServices:
 class TurnServices(PromptServices):
     """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
     ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, ``clock`` is
-    monotonic (seconds), and ``carry_out`` runs the tools.
+    monotonic (seconds), ``editor`` edits sent messages, and ``carry_out`` runs the tools.
     """
 
     inbox: Inbox
@@ -87,4 +87,5 @@ class TurnServices(PromptServices):
     notices: NoticeSender
     run_limits: RunLimits
     clock: Callable[[], float]
+    editor: MessageEditor | None = None
     carry_out: ToolCaller = call_tool

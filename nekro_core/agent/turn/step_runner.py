@@ -9,10 +9,11 @@ import anyio
 from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.boxes import LAST_WORDS_S, TurnBox
 from nekro_core.agent.turn.context import TurnContext
+from nekro_core.agent.turn.live_words import LiveWords, WithoutRepeats
 from nekro_core.agent.turn.new_lines import AskerWroteAgain, NewLines
 from nekro_core.agent.turn.prepared_step import PreparedStep
 from nekro_core.agent.turn.python_text import is_call
-from nekro_core.agent.turn.recorder import StepCost, TurnRecorder
+from nekro_core.agent.turn.recorder import SAID_PART, StepCost, TurnRecorder
 from nekro_core.agent.turn.reply import ModelReply, ReplyReader
 from nekro_core.agent.turn.run_calls import CallResult, RunCalls, guest_functions
 from nekro_core.agent.turn.services import TurnServices
@@ -48,7 +49,8 @@ class Reader(Protocol[_Reply_co]):
 class StepRunner:
     """Takes one step: asks the model, runs the model's code, answers the calls of the code, and
     records all this. ``limits`` count the step's cost. If ``new_lines`` is given, the reply is
-    dropped when the asker writes again before it has an effect."""
+    dropped when the asker writes again before it has an effect. ``words`` sends the words of the
+    reply while the model writes."""
 
     def __init__(
         self,
@@ -62,13 +64,19 @@ class StepRunner:
         box: TurnBox,
         watch: StepWatch,
         new_lines: NewLines | None = None,
+        words: LiveWords | None = None,
     ) -> None:
         self.step = replace(step, request=watch.of(step.request))
         self.watch = watch
         self.run_id = step.run_id
+        self.words = words
+        ctx = replace(step.ctx, meter=limits)
+        if words is not None:
+            outgoing = WithoutRepeats(ctx.services.outgoing, words)
+            ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
         self.calls = RunCalls(
             step.tools,
-            replace(step.ctx, meter=limits),
+            ctx,
             note=lambda text: services.inbox.note(context.chat_key, text, run_id=step.run_id),
             clock=services.clock,
             wall=services.wall,
@@ -98,6 +106,7 @@ class StepRunner:
             stream_code=settings.stream_code,
             max_chars=settings.turn.reply_chars,
             is_call=lambda text: is_call(text, self.step.tools),
+            words=None if self.step.bare_code else self.words,
             on_text=self.watch.first_token,
             on_end=self.watch.reply_ended,
         )
@@ -130,6 +139,8 @@ class StepRunner:
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(LAST_WORDS_S, shield=True):
                 await self.record_cut(reader.text, reader.usage(request))
+                if self.words is not None and self.words.run_id:
+                    await self._recorder.end_words(self.words.run_id, SAID_PART)
             raise
         if failure is not None:
             raise failure

@@ -14,12 +14,13 @@ from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
 from nekro_core.agent.turn.boxes import LazyBox, TurnBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
+from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.long_texts import BoundedText, bounded_text
 from nekro_core.agent.turn.new_lines import MOST_RESTARTS, AskerWroteAgain, NewLines
 from nekro_core.agent.turn.plain_replies import is_silence, json_calls
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
 from nekro_core.agent.turn.python_text import is_no_op
-from nekro_core.agent.turn.recorder import TurnRecorder
+from nekro_core.agent.turn.recorder import SAID_PART, TurnRecorder
 from nekro_core.agent.turn.remedies import next_reply_lines, remedy_line
 from nekro_core.agent.turn.replies import TurnReplies
 from nekro_core.agent.turn.reply import ModelReply
@@ -53,6 +54,7 @@ from nekro_core.sandbox.box import (
     BoxesFull,
     StopReason,
 )
+from nekro_core.store import DeliveryRow
 
 _MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
     (KeyRejected, "key"),
@@ -120,7 +122,7 @@ class Turn:
         await self._recorder.continue_after(await store.turns.steps(turn_id))
         runs = await store.runs.of_turn(turn_id)
         await store.runs.close_interrupted(turn_id)
-        sent = await self._recorder.sent()
+        sent = await self._replies.recover_live(runs, await self._recorder.sent())
         self._replies.outgoing = DeduplicatingSender(self._services.outbox, sent)
         self._replies.sent = any(row.state in DO_NOT_RESEND for row in sent)
         self._context.runs = {run.run_id for run in runs}
@@ -174,6 +176,7 @@ class Turn:
             box=self._box,
             watch=watch,
             new_lines=self._new_lines(),
+            words=self._replies.live_words(natively=step.functions is not None),
         )
         self._steps += 1
         try:
@@ -220,12 +223,14 @@ class Turn:
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
+        said = await self._end_words_before_code(runner.words)
         silent = self._is_silent(reply, calls)
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         failed = not calls.observed and not (finished and reply.end == "whole")
         outcome = StepOutcome(
             output=await self._bounded_output(reply, runner.run_id),
-            sent=sent,
+            sent=[*said, *sent],
+            said=bool(said),
             seen=self._replies.sent,
             again=bool(reply.shows) and reply.shows == self._output,
             nothing=silent,
@@ -247,7 +252,10 @@ class Turn:
         if silent and not self._was_warned_of_silence:
             self._was_warned_of_silence = True
             return ""
-        return await self._decide_by_output(reply, answered=answered)
+        prose = reply.prose
+        if said and runner.words is not None:
+            prose = prose.removeprefix(runner.words.sent).strip()
+        return await self._decide_by_output(reply, prose, answered=answered)
 
     async def _bounded_output(self, reply: ModelReply, run_id: str) -> BoundedText:
         """Return what the code printed, for the model. Long output is written to a file in the
@@ -289,10 +297,19 @@ class Turn:
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
 
-    async def _decide_by_output(self, reply: ModelReply, *, answered: bool) -> str:
+    async def _end_words_before_code(self, words: LiveWords | None) -> list[DeliveryRow]:
+        """Store that words which were sent before a block of code are complete. Returns their
+        rows."""
+        rows = await self._replies.live_rows(words)
+        if words is not None and words.run_id:
+            await self._recorder.end_words(words.run_id, SAID_PART)
+        return rows
+
+    async def _decide_by_output(self, reply: ModelReply, prose: str, *, answered: bool) -> str:
         """Decide how the turn continues after finished code. Output leads to another step, unless
         the same code printed the same in the previous step, or the last three steps printed the
-        same. ``answered`` says whether the code sent a message."""
+        same. ``prose`` are the words that were not sent. ``answered`` says whether the code sent a
+        message."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0
@@ -301,8 +318,8 @@ class Turn:
             return ""
         if answered:
             return "finished"
-        if reply.prose:
-            await self._replies.send_prose(reply.prose)
+        if prose:
+            await self._replies.send_prose(prose)
         elif self._output and not self._replies.sent:
             await self._replies.notify("turn.failed")
             return "same_output"
@@ -316,6 +333,9 @@ class Turn:
             more = self._next_reply_lines(failed=True)
             self._context.add_step(reply, json_call_report(calls, more, natively=False))
             return await self._count_failure()
+        if runner.words is not None and runner.words.run_id:
+            await self._replies.finish_live(runner.words, end=reply.end)
+            return "finished"
         if reply.prose:
             await self._replies.send_prose(reply.prose, end=reply.end)
             return "finished"

@@ -85,6 +85,7 @@ _STOPS = {
     "said": ExecStopType.NORMAL,
     "said_beside": ExecStopType.NORMAL,
     "said_part": ExecStopType.NORMAL,
+    "saying": ExecStopType.NORMAL,
     "answered": ExecStopType.NORMAL,
     "timeout": ExecStopType.TIMEOUT,
     "ended_by_call": ExecStopType.AGENT,
