@@ -74,6 +74,11 @@ class CodeStream:
         self._closing: re.Pattern[str] | None = None
         """Matches the line that ends the code block, if the block did not begin with backticks."""
 
+    @property
+    def line(self) -> str:
+        """The part of the last line that has arrived."""
+        return "".join(self._parts)
+
     def feed(self, chunk: str) -> list[StreamEvent]:
         """Process the next piece of the reply. Line ends may be ``\\n``, ``\\r\\n`` or ``\\r``."""
         if self._after_return and chunk.startswith("\n"):

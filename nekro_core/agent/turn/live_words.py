@@ -17,12 +17,12 @@ from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.plugins.authoring.services import MessageEditor, MessageSender
 
-LEAST_CHARS = 160
-"""In code mode, words are sent only after this many characters without a fence, because a block may
-still follow (docs/decisions/0040-words-as-they-are-written.md has the figures)."""
-LEAST_NATIVE_CHARS = 80
-"""In tool mode, on a platform that cannot edit, the first message has at least this many
-characters, so that "Sure!" is no message of its own."""
+LEAST_CHARS = 80
+"""Words are sent only after this many characters: in code mode because a block may still follow
+(docs/decisions/0040-words-as-they-are-written.md has the figures), and elsewhere so that "Sure!" is
+no message of its own."""
+_BLOCK = ("`", "~", "<")
+"""A line that begins like this may begin a block of code."""
 _PART_CHARS = 600
 """Minimum number of characters of each further message on a platform that cannot edit. Shorter
 parts would fill a group with messages."""
@@ -48,7 +48,8 @@ class LiveWords:
     Another task runs `send_finished`. Afterwards the turn calls `finish`, unless code followed.
 
     ``begin`` stores a run for the words and returns its id. ``least_chars`` is the number of
-    characters before which nothing is sent.
+    characters before which nothing is sent. With ``code_may_follow``, nothing is sent before the
+    line after it has begun, because it may begin a block.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class LiveWords:
         begin: Callable[[], Awaitable[str]],
         *,
         least_chars: int,
+        code_may_follow: bool,
     ) -> None:
         self.run_id = ""
         """The run of the words; empty if nothing was sent."""
@@ -70,6 +72,8 @@ class LiveWords:
         self._every_s = editor.edit_every_s(chat_key) if editor is not None else None
         self._begin = begin
         self._least_chars = least_chars
+        self._code_may_follow = code_may_follow
+        self._next_line = ""
         self._written = Paragraphs()
         self._news = anyio.Event()
         self._state = _State.WAITING
@@ -90,9 +94,11 @@ class LiveWords:
         """The words that were not sent."""
         return self._written.text[self._sent :].strip()
 
-    def write(self, text: str) -> None:
-        """Add the next words of the reply."""
+    def write(self, text: str, next_line: str = "") -> None:
+        """Add the next words of the reply. In code mode these are whole lines; ``next_line`` is the
+        part of the line after them that has arrived."""
         self._written.write(text)
+        self._next_line = next_line
         if self._ready():
             self._news.set()
 
@@ -141,6 +147,9 @@ class LiveWords:
         if self._state is _State.IN_PARTS:
             return len(fresh) >= _PART_CHARS
         if not fresh or len(written.text.strip()) < self._least_chars:
+            return False
+        follows = written.text[written.finished :].strip() or self._next_line.strip()
+        if self._code_may_follow and (not follows or follows.startswith(_BLOCK)):
             return False
         if may_be_no_words(written.text) or looks_like_code(written.text):
             self._state = _State.OVER

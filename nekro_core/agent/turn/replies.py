@@ -9,7 +9,7 @@ from loguru import logger
 
 from nekro_core.agent.turn.boxes import TurnBox
 from nekro_core.agent.turn.context import TurnContext
-from nekro_core.agent.turn.live_words import LEAST_CHARS, LEAST_NATIVE_CHARS, LiveWords
+from nekro_core.agent.turn.live_words import LEAST_CHARS, LiveWords
 from nekro_core.agent.turn.recorder import SAID, SAID_PART, SAYING, TurnRecorder
 from nekro_core.agent.turn.reply import End
 from nekro_core.agent.turn.services import TurnServices
@@ -81,12 +81,19 @@ class TurnReplies:
         tell what of it people have got already."""
         if not self._streams or self._context.request.resumed:
             return None
-        chat_key, editor = self._context.chat_key, self._editor
-        can_edit = editor is not None and editor.edit_every_s(chat_key) is not None
-        least = LEAST_CHARS
-        if natively:
-            least = 1 if can_edit else LEAST_NATIVE_CHARS
-        return LiveWords(chat_key, self.outgoing, editor, self._begin_live, least_chars=least)
+        return LiveWords(
+            self._context.chat_key,
+            self.outgoing,
+            self._editor,
+            self._begin_live,
+            least_chars=1 if natively and self._can_edit else LEAST_CHARS,
+            code_may_follow=not natively,
+        )
+
+    @property
+    def _can_edit(self) -> bool:
+        editor = self._editor
+        return editor is not None and editor.edit_every_s(self._context.chat_key) is not None
 
     async def _begin_live(self) -> str:
         run_id = uuid.uuid4().hex
@@ -123,7 +130,7 @@ class TurnReplies:
         unfinished = {run.run_id for run in runs if run.stop == SAYING}
         found: list[DeliveryRow] = []
         for row in rows:
-            if row.run_id in unfinished:
+            if row.run_id in unfinished and row.state.left:
                 row = await self._with_shown_words(row)  # noqa: PLW2901
                 self.said_before += plain_text(row.segments) + "\n\n"
             found.append(row)
@@ -135,7 +142,7 @@ class TurnReplies:
         record = await self._messages.get(row.record_seq) if row.record_seq else None
         if record is None:
             return row
-        if self._editor is not None and row.message_id and record.segments != row.segments:
+        if self._editor is not None and row.message_id and self._can_edit:
             await self._editor.edit(self._context.chat_key, row.message_id, record.segments)
         return replace(row, segments=record.segments)
 

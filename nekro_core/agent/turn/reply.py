@@ -194,6 +194,8 @@ class ReplyReader:
                             if self._code.begun and self._words is not None:
                                 self._words.block_began()
                             await self._take(events, watchers)
+                            if self._words is not None and not self._code.begun:
+                                self._words.write("", self._code.line)
                         case RequestUsage():
                             self._usage = delta
                         case ReplyFinished("length"):

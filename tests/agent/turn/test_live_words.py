@@ -78,10 +78,10 @@ async def test_the_first_paragraph_is_sent_before_the_model_has_written_the_seco
     async with running_bot(folder, boxes, model, settings=settings) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST, "\n\n")
+            await told.write(FIRST, "\n\n", SECOND[:1])
             await until(lambda: bot.said() == [FIRST.strip()])
             assert model.open_streams == 1  # the model has not finished
-            await told.write(SECOND)
+            await told.write(SECOND[1:])
             told.end()
         assert bot.said() == [FIRST.strip(), SECOND]
         turn = await bot.last_turn()
@@ -100,9 +100,9 @@ async def test_where_messages_can_be_edited_the_words_are_one_message_that_grows
     async with running_bot(folder, boxes, model, settings=settings, adapter=adapter) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST + "\n\n")
+            await told.write(FIRST + "\n\n" + SECOND[:1])
             await until(lambda: adapter.seen == [FIRST.strip()])
-            await told.write(SECOND + "\n")
+            await told.write(SECOND[1:] + "\n")
             await until(lambda: len(adapter.seen) == 2)
             assert model.open_streams == 1
             await told.write("\n" + THIRD)
@@ -138,9 +138,9 @@ async def test_if_a_block_follows_what_was_sent_stays_and_the_step_is_told(
     async with running_bot(folder, boxes, model) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST + "\n\n")
+            await told.write(FIRST + "\n\nIn")
             await until(lambda: bot.said() == [FIRST.strip()])
-            await told.write(SECOND + "\n\n", fence("print(6 * 7)"))
+            await told.write(SECOND[2:] + "\n\n", fence("print(6 * 7)"))
             told.end()
         assert bot.said() == [FIRST.strip()]
         report = bot.prompt()
@@ -158,7 +158,7 @@ async def test_words_that_the_code_after_them_sends_again_are_sent_once(
     async with running_bot(folder, boxes, ScriptedModel([told.stream()])) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST + "\n\n")
+            await told.write(FIRST + "\n\nNow:\n")
             await until(lambda: bot.said() == [FIRST.strip()])
             await told.write(fence(f"send_channel_message({FIRST!r})"))
             told.end()
@@ -186,7 +186,7 @@ async def test_words_before_a_native_call_are_out_before_the_call_is_known(
     "reply",
     [
         "A short reply.\n\nWith two paragraphs.",
-        FIRST + "\n\nFor example:\n\n" + fence("send_channel_message('x')"),
+        FIRST + "\n\n" + fence("send_channel_message('x')"),
         "send_channel_message('a')\n\n" + "# a comment\n" * 20 + "\nsend_channel_message('b')",
         '{"name": "send_channel_message", "arguments":\n\n{"text": "hi ' + "x" * 200 + '"}}',
         "[no reply]\n\n" + FIRST + "\n\n",
@@ -214,9 +214,9 @@ async def test_a_message_that_has_grown_too_long_is_followed_by_another(
     async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST + "\n\n")
+            await told.write(FIRST + "\n\nI")
             await until(lambda: len(adapter.seen) == 1)
-            await told.write(SECOND + "\n\n", THIRD)
+            await told.write(SECOND[1:] + "\n\n", THIRD)
             told.end()
         assert " ".join(adapter.shown.values()).split() == f"{FIRST} {SECOND} {THIRD}".split()
 
@@ -228,9 +228,9 @@ async def test_a_refused_edit_leads_to_a_second_message(folder: Path, boxes: Box
     async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST + "\n\n")
+            await told.write(FIRST + "\n\nI")
             await until(lambda: len(adapter.seen) == 1)
-            await told.write(SECOND + "\n\n", THIRD)
+            await told.write(SECOND[1:] + "\n\n", THIRD)
             told.end()
         assert [*adapter.shown.values()] == [FIRST.strip(), f"{SECOND}\n\n{THIRD}"]
 
@@ -248,9 +248,9 @@ async def test_words_that_the_platform_refuses_are_sent_again_as_a_whole(
     async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
         async with bot.turn():
             await bot.say("why is the sky blue?")
-            await told.write(FIRST + "\n\n")
+            await told.write(FIRST + "\n\nI")
             await until(lambda: len(adapter.calls) == 1)
-            await told.write(SECOND)
+            await told.write(SECOND[1:])
             told.end()
         assert bot.said() == [f"{FIRST}\n\n{SECOND}"]
 
