@@ -19,6 +19,7 @@ from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
@@ -36,6 +37,7 @@ from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.media.documents import DocumentReader
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess
@@ -154,6 +156,7 @@ class AgentRuntime:
                 wall=wall,
                 discovery=ToolDiscovery(prompt.found_tools, message_io.store.plugin_data, vectors),
                 transcriber=message_io.transcriber,
+                looks=FileLooks(message_io.store, message_io.media, DocumentReader()),
             )
             older = extensions.older
             erasure = PersonErasure(

@@ -19,6 +19,7 @@ from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import AdapterHost, Admission
 from nekro_core.app.agent_runtime import AgentRuntime
@@ -34,6 +35,7 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
+from nekro_core.media.documents import DocumentReader
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
@@ -356,6 +358,7 @@ async def running_bot(
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            looks=FileLooks(store, media, DocumentReader()),
         )
         erasing = PersonErasure(
             store,

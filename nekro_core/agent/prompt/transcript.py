@@ -45,6 +45,8 @@ NOT_NOW = "not to be answered now"
 
 _QUOTED = 200  # characters of a name, a quoted or a forwarded message
 _ATTACHED = 30  # lines for the attachments of one message
+_LOOK = 700
+"""Maximum number of characters of each line about what is in a file."""
 _FORWARDED = 20  # messages of a bundle that are shown
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Control characters, direction marks and zero-width characters. The two zero-width joiners are not
@@ -201,6 +203,7 @@ def _attached(segment: Segment) -> Iterator[str]:
             yield f"{_medium('voice', media)}, in which the words above were heard"
         case Image(media) | Voice(media) | Video(media) | File(media):
             yield _medium(type(segment).__name__.lower(), media)
+            yield from (f"  in it: {json_quoted(each, _LOOK)}" for each in media.look.splitlines())
         case Mention() if segment.name:
             yield f"@{json_quoted(segment.name, 60)} is user {_identifier(segment.user_id)}"
         case Reply():

@@ -126,8 +126,12 @@ class TurnContext:
         # A message that arrived just now is left for the next read, with all that came after it.
         unheard = (i for i, each in enumerate(records) if each.seq in self._marks.unheard)
         records = records[: next(unheard, None)] or [trigger]
-        self.records = [record for record in records if record.seq not in self._marks.hidden]
-        self.through_seq = max(self.through_seq, records[-1].seq)
+        through = records[-1].seq
+        records = [record for record in records if record.seq not in self._marks.hidden]
+        if self._services.looks is not None:
+            records = await self._services.looks.look_into(records)
+        self.records = records
+        self.through_seq = max(self.through_seq, through)
 
     async def _newest_records(self) -> list[Record]:
         if self.request.listen is not None:

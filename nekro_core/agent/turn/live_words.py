@@ -66,6 +66,8 @@ class LiveWords:
         """The run of the words; empty if nothing was sent."""
         self.begun = False
         """Whether sending has begun, so that the reply cannot be dropped any more."""
+        self.repeated = False
+        """Whether a call of the reply wanted to send the same words again."""
         self._chat_key = chat_key
         self._outgoing = outgoing
         self._editor = editor
@@ -226,5 +228,6 @@ class WithoutRepeats:
         said = self._words.sent
         match segments:
             case (Text(text),) if said and text.split() == said.split():
+                self._words.repeated = True
                 return (Receipt(state=DeliveryState.SENT, reason="these words were just sent"),)
         return await self._outgoing.send(chat_key, segments, run_id=run_id)

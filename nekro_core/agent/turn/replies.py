@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from loguru import logger
 
@@ -128,12 +129,18 @@ class TurnReplies:
         history: the process may have ended between an edit and its record. Returns the rows of the
         turn, those of such messages with the words that people see."""
         unfinished = {run.run_id for run in runs if run.stop == SAYING}
-        found: list[DeliveryRow] = []
-        for row in rows:
-            if row.run_id in unfinished and row.state.left:
-                row = await self._with_shown_words(row)  # noqa: PLW2901
-                self.said_before += plain_text(row.segments) + "\n\n"
-            found.append(row)
+        shown = {
+            row.delivery_id: await self._with_shown_words(row)
+            for row in rows
+            if row.run_id in unfinished and row.state.left
+        }
+        found = [shown.get(row.delivery_id, row) for row in rows]
+        of_reply = {
+            run.run_id
+            for run in takewhile(lambda run: run.stop in (SAYING, SAID_PART), reversed(runs))
+        }
+        words = [plain_text(row.segments) for row in found if row.run_id in of_reply]
+        self.said_before = "\n\n".join(words)
         for run_id in unfinished:
             await self._recorder.end_words(run_id, SAID_PART)
         return found
@@ -187,6 +194,7 @@ class TurnReplies:
         """Store that a text is about to be sent. Returns the id of its run."""
         run_id = uuid.uuid4().hex
         await self._recorder.begin_run(run_id, code)
+        await self._recorder.end_words(run_id, SAYING)
         self._context.runs.add(run_id)
         return run_id
 

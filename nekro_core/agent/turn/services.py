@@ -9,6 +9,7 @@ from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.recording import PromptDescriber
 from nekro_core.agent.turn.boxes import ChatBoxes
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.agent.turn.run_calls import ToolCaller
 from nekro_core.chat import ChatKey
@@ -61,6 +62,7 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
+    ``looks`` looks into posted files.
     """
 
     store: Store
@@ -73,6 +75,7 @@ class PromptServices:
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
     describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
+    looks: FileLooks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,6 +254,7 @@ class Turn:
             return ""
         prose = reply.prose
         if said and runner.words is not None:
+            answered = answered or runner.words.repeated
             prose = prose.removeprefix(runner.words.sent).strip()
         return await self._decide_by_output(reply, prose, answered=answered)
 
