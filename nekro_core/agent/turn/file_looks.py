@@ -12,14 +12,16 @@ from nekro_core.delivery.media.store import MediaStore
 from nekro_core.media.documents import MOST_BYTES, DocumentKind, DocumentReader, document_kind
 from nekro_core.store import Store, StoreError
 
-_WAIT_S = 6.0
+_WAIT_S = 10.0
 """Maximum time in seconds that a prompt waits for the looks into its files. A look takes less than
 a second on an idle machine."""
 _MOST_FILES = 4
 """Maximum number of files, the newest ones, that one prompt looks into."""
 _TRIED = 1000
-"""Maximum number of records that the bot remembers as tried, so that a look which took too long is
-not repeated with each prompt."""
+"""Maximum number of records of which the bot remembers how often they were tried."""
+_MOST_TRIES = 2
+"""Maximum number of prompts that try to look into a record. A look may take too long because the
+machine is busy, or because the file does harm."""
 
 
 class FileLooks:
@@ -30,7 +32,7 @@ class FileLooks:
         self._store = store
         self._media = media
         self._reader = reader
-        self._tried: dict[int, None] = {}
+        self._tried: dict[int, int] = {}
 
     async def look_into(self, records: Sequence[Record]) -> list[Record]:
         """Return the records, those with files that nobody has looked into with the new looks.
@@ -51,12 +53,14 @@ class FileLooks:
         return [found.get(each.seq, each) for each in records]
 
     def _wants(self, record: Record) -> bool:
-        if record.author is not Author.PERSON or record.recalled or record.seq in self._tried:
+        if record.author is not Author.PERSON or record.recalled:
+            return False
+        if self._tried.get(record.seq, 0) >= _MOST_TRIES:
             return False
         return any(isinstance(each, File) and _kind(each.media) for each in record.segments)
 
     def _note_tried(self, seq: int) -> None:
-        self._tried[seq] = None
+        self._tried[seq] = self._tried.get(seq, 0) + 1
         if len(self._tried) > _TRIED:
             del self._tried[next(iter(self._tried))]
 

@@ -145,20 +145,25 @@ class TurnRecorder:
 
     async def begin_words(self, run_id: str) -> None:
         """Store that words of the present step are about to be sent while the model writes on."""
-        self._store.runs.begin(
-            run_id, self._chat_key, turn_id=await self.turn_id(), step=self._position, code=""
+        await self._store.runs.begin(
+            run_id,
+            self._chat_key,
+            turn_id=await self.turn_id(),
+            step=self._position,
+            code="",
+            stop=SAYING,
         )
-        await self.end_words(run_id, SAYING)
 
-    async def begin_run(self, run_id: str, code: str = "") -> None:
+    async def begin_run(self, run_id: str, code: str = "", stop: str = "") -> None:
         """Store that a text of the last step is about to be sent. ``code`` are the native calls
-        that led to it."""
+        that led to it. ``stop`` is stored until the run has ended."""
         await self._store.runs.begin(
             run_id,
             self._chat_key,
             turn_id=await self.turn_id(),
             step=self._text_position,
             code=code,
+            stop=stop,
         )
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:

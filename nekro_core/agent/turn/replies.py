@@ -193,8 +193,7 @@ class TurnReplies:
     async def begin_words(self, code: str = "") -> str:
         """Store that a text is about to be sent. Returns the id of its run."""
         run_id = uuid.uuid4().hex
-        await self._recorder.begin_run(run_id, code)
-        await self._recorder.end_words(run_id, SAYING)
+        await self._recorder.begin_run(run_id, code, SAYING)
         self._context.runs.add(run_id)
         return run_id
 
