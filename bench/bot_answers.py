@@ -112,7 +112,7 @@ def _settings(base_url: str) -> dict[str, str]:
 async def words_as_written(folder: Path) -> list[float]:
     """Return the milliseconds from the model's first paragraph until the platform gets it."""
     mind, found = TimedWordsModel(), []
-    folder.mkdir(parents=True, exist_ok=True)
+    await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     async with (
         ScriptedModelServer(mind) as model,
         running_bot(folder, **_settings(model.base_url)) as bot,
