@@ -141,6 +141,7 @@ class MatrixAdapter:
             voice=VoiceLimits(formats=("ogg", "wav", "mp3", "m4a"), max_bytes=most),
             picture=PictureLimits(max_bytes=most),
             file_bytes=most,
+            markdown=True,
         )
 
     async def start(self) -> None:

@@ -16,6 +16,7 @@ import anyio
 from anyio import to_thread
 from PIL import Image as Picture
 
+from nekro_core.api.adapter import html_from_markdown
 from nekro_core.api.chat import (
     EVERYONE,
     Delivery,
@@ -93,9 +94,13 @@ def replacing(message_id: str, content: Content) -> Content:
 
 
 async def _written(words: Segments, name_of: NameOf) -> Content:
-    plain, formatted = [], []
+    plain, formatted, marked = [], [], False
     for segment in words:
         match segment:
+            case Text(text, True) if written := html_from_markdown(text, formulas=False):
+                plain.append(text)
+                formatted.append(written)
+                marked = True
             case Text(text):
                 plain.append(text)
                 formatted.append(html.escape(text, quote=False).replace("\n", "<br>"))
@@ -108,7 +113,7 @@ async def _written(words: Segments, name_of: NameOf) -> Content:
                 plain.append(name)
                 formatted.append(f'<a href="{html.escape(link)}">{html.escape(name)}</a>')
     content: Content = {"msgtype": "m.text", "body": "".join(plain)}
-    if any(isinstance(segment, Mention) for segment in words):
+    if marked or any(isinstance(segment, Mention) for segment in words):
         content["format"] = "org.matrix.custom.html"
         content["formatted_body"] = "".join(formatted)
     return content

@@ -75,6 +75,8 @@ async def _written(
     segment: Segment, platform: Platform, own: Mapping[str, str], bot: Bot
 ) -> uniseg.Segment:
     match segment:
+        case Text(text, True):
+            return platform.markdown(text)
         case Text(text):
             return platform.text(text)
         case Mention(user_id, name):

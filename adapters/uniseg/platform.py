@@ -188,6 +188,10 @@ class Platform:
         """Convert a text. Its characters are escaped where the platform would read markup."""
         return uniseg.Text(text)
 
+    def markdown(self, text: str) -> uniseg.Segment:
+        """Convert a Markdown text. Called only if `Capabilities.markdown` is true."""
+        return self.text(text)
+
     def mention(self, user_id: str, name: str) -> uniseg.Segment:
         """Convert a mention."""
         return uniseg.At("user", user_id, name or None)

@@ -28,6 +28,7 @@ _CAPABILITIES = Capabilities(
     alone=frozenset({Voice, Video, File}),
     text_length=MAX_TEXT,
     edit_every_s=0.3,
+    markdown=True,
 )
 
 

@@ -3,6 +3,7 @@
 from typing import Any, assert_never
 from urllib.parse import quote
 
+from nekro_core.api.adapter import html_from_markdown
 from nekro_core.api.chat import (
     ChatKey,
     File,
@@ -84,7 +85,8 @@ def _views(segments: Segments, base: str) -> list[Json]:
 def _view(segment: Segment, address: str) -> Json:
     match segment:
         case Text():
-            return {"type": "text", "text": segment.text}
+            html = html_from_markdown(segment.text) if segment.markdown else ""
+            return {"type": "text", "text": segment.text, **({"html": html} if html else {})}
         case Mention():
             return {"type": "mention", "id": segment.user_id, "name": segment.name}
         case Reply():

@@ -37,6 +37,14 @@ from nekro_core.delivery.contact_request import (
     request_id_of,
 )
 from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.markdown.html import html_from_markdown
+from nekro_core.delivery.markdown.styled import (
+    StyledPart,
+    TextStyle,
+    plain_from_markdown,
+    styled_text,
+    tables_as_code,
+)
 from nekro_core.delivery.media_contract import Expected, MediaKeeper, MediaLinker
 from nekro_core.delivery.outbound.admin import OPEN_STATES
 from nekro_core.delivery.outbound.match_delivery import match_delivery
@@ -222,10 +230,12 @@ __all__ = [
     "ShownSettings",
     "StoreUnavailable",
     "StoredAccounts",
+    "StyledPart",
     "SupportsAccounts",
     "SupportsConfirmation",
     "SupportsEditing",
     "SupportsRequests",
+    "TextStyle",
     "ToolAnswer",
     "ToolService",
     "TrafficCount",
@@ -237,8 +247,12 @@ __all__ = [
     "accept_patiently",
     "dispatch_event",
     "has_matchers",
+    "html_from_markdown",
     "match_delivery",
+    "plain_from_markdown",
     "request_id_of",
+    "styled_text",
+    "tables_as_code",
     "write_whole",
 ]
 

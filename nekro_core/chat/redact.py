@@ -105,8 +105,8 @@ class RedactionTarget:
 
     def _segment(self, segment: Segment) -> Segment:
         match segment:
-            case Text(text):
-                return Text(self.text(text))
+            case Text(text, markdown):
+                return Text(self.text(text), markdown)
             case Mention(user_id=user_id) if user_id in self.ids:
                 return Mention("", ERASED)
             case Reply(sender_id=sender, message_id=message):

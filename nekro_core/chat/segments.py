@@ -39,14 +39,17 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     look: str = ""
 
 
-class Text(msgspec.Struct, frozen=True, tag="text"):
-    """Plain text. Markup of a platform in this text has no effect.
+class Text(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
+    """Text. Markup of a platform in this text has no effect.
 
     Attributes:
         text: The text.
+        markdown: Whether the text is Markdown, as models write it. A platform with markup shows it
+            so; on another one, people see it without the marks.
     """
 
     text: str
+    markdown: bool = False
 
 
 class Mention(msgspec.Struct, frozen=True, tag="mention"):

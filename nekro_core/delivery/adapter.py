@@ -48,6 +48,8 @@ class Capabilities:
         file_bytes: Maximum size of a file or video in bytes. A larger file is sent as a link if the
             operator has set an address for links; otherwise it is refused with a reason. None for
             no limit.
+        markdown: Whether the adapter shows a `Text` with ``markdown`` as the platform's markup. If
+            not, the adapter gets the text without the marks.
         bundle: The maximum size of one `Forward`. A platform that has bundles lists `Forward` in
             ``alone``, never in ``inline``. If ``alone`` does not list it, bundles are sent as
             quoted text.
@@ -63,6 +65,7 @@ class Capabilities:
     voice: VoiceLimits | None = None
     picture: PictureLimits | None = None
     file_bytes: int | None = 32 * 1024 * 1024
+    markdown: bool = False
     bundle: BundleLimits = BundleLimits()
 
 

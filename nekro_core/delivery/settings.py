@@ -13,6 +13,10 @@ class DeliverySettings(SendRateSettings):
     """A text that needs more messages than this is sent as its beginning and a file of the whole
     text, if the platform carries files. With 0, all pieces are always sent."""
 
+    markdown: bool = True
+    """Whether the Markdown that models write is shown as markup, or without its marks on platforms
+    without markup. If not, people see it as the model wrote it."""
+
     longest_wait_s: float = Field(default=60.0, ge=0)
     """A message is dropped if the rate limit would delay it longer than this."""
 
@@ -34,6 +38,14 @@ class DeliverySettings(SendRateSettings):
     """How long a message with an unknown outcome may still be on its way. If the platform can be
     asked and does not show the message after this time, the message is sent again, before the later
     messages of its chat. With 0, the platform is never asked."""
+
+    pace_chars_s: float = Field(default=0.0, ge=0)
+    """Characters that a person types in a second. If it is not 0, each further message of one run
+    waits as long as a person would type it. People then read several short messages as they would
+    read those of a person. The code of the run waits meanwhile."""
+
+    pace_longest_s: float = Field(default=6.0, ge=0)
+    """Maximum of that wait in seconds."""
 
     waiting_per_chat: int = Field(default=200, gt=0)
     """Maximum number of messages that wait for one chat (account offline, platform slow). Further

@@ -13,6 +13,7 @@ from PIL import Image
 from nekro_core.chat import (
     Author,
     DeliveryState,
+    Media,
     Mention,
     Receipt,
     Record,
@@ -21,9 +22,12 @@ from nekro_core.chat import (
     Sender,
     Text,
 )
+from nekro_core.chat import Image as ImageSegment
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.search.finder import MessageFinder
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.tool_calls import call_tool
+from nekro_core.store import Store
 from nekro_core.tools.content import ImageContent, TextContent
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import Outcome, RichObservation, ToolCallFailed, ToolReturn
@@ -56,7 +60,7 @@ def picture(size: tuple[int, int], kind: str = "PNG", mode: str = "RGB", **optio
 
 async def test_a_text_is_sent(world: World, tools: ToolSet) -> None:
     assert await run(world, tools, "send_channel_message", "hello") == ToolReturn("sent")
-    assert world.outgoing.sent == [(GROUP, (Text("hello"),), "run-1")]
+    assert world.outgoing.sent == [(GROUP, (Text("hello", markdown=True),), "run-1")]
 
 
 def said(seq: int, user_id: str, name: str, *segments: Segment) -> Record:
@@ -87,9 +91,9 @@ async def test_mentions_and_replies_are_sent(world: World, tools: ToolSet) -> No
     await run(world, tools, "send_channel_message", "hi", mention=10001, reply_to=77)
     await run(world, tools, "send_channel_message", "hi", ["@lin", "10003", "4711"], "#75")
     first, second = (segments for _, segments, _ in world.outgoing.sent)
-    assert first == (Reply("77"), Mention("10001", "Lin"), Text(" hi"))
+    assert first == (Reply("77"), Mention("10001", "Lin"), Text(" hi", markdown=True))
     people = (Mention("10001", "Lin"), Mention("10003", "Kei"), Mention("4711"))
-    assert second == (Reply("75"), *people, Text(" hi"))
+    assert second == (Reply("75"), *people, Text(" hi", markdown=True))
 
 
 async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
@@ -101,7 +105,11 @@ async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
     ]
     await run(world, tools, "send_channel_message", "hi", "@lin:example.org", "#79")
     ((_, segments, _),) = world.outgoing.sent
-    assert segments == (Reply("#79"), Mention("@lin:example.org", "Lin"), Text(" hi"))
+    assert segments == (
+        Reply("#79"),
+        Mention("@lin:example.org", "Lin"),
+        Text(" hi", markdown=True),
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,3 +308,35 @@ async def test_the_docstring_examples_exist_in_three_languages(tools: ToolSet) -
     assert tool is not None
     languages = [example.language for example in tool.examples]
     assert all(languages.count(language) >= 4 for language in ("en", "zh", "ja"))
+
+
+async def test_earlier_messages_are_found_with_their_files(
+    world: World, tools: ToolSet, tmp_path: Path
+) -> None:
+    async with Store.open("sqlite://:memory:") as store:
+        file = tmp_path / "kiln.png"
+        file.write_bytes(picture((4, 4)))
+        kiln = ImageSegment(Media(path=str(file)))
+        told = said(1, "10001", "Lin", Text("The kiln is too hot."))
+        shown = said(2, "10002", "Mei", Reply("1"), Text("Look, the kiln"), kiln)
+        other = msgspec.structs.replace(said(3, "10002", "Mei", Text("hello")), recalled=True)
+        for each in (told, shown, other):
+            await store.messages.add(each, unique_id=each.message_id)
+        store.messages.skip_to(3)
+        world.services = replace(world.services, search=MessageFinder(store))
+        found = await run(world, tools, "find_messages", "kiln", since="1970-01-01")
+        assert isinstance(found, ToolReturn)
+        second, first = sorted(found.value, key=lambda each: -each["number"])
+        assert first["text"] == "The kiln is too hot."
+        assert (first["who"], first["user_id"], first["answers"]) == ("Lin", "10001", None)
+        assert second["answers"] == 1
+        assert second["files"] == ["/app/uploads/kiln.png"]
+        assert second["time"].startswith("1970-01-01 ")
+        refused = await run(world, tools, "find_messages", "kiln", since="last week")
+        assert isinstance(refused, ToolCallFailed)
+        assert "write 2025-03-08" in refused.message
+        refused = await run(world, tools, "find_messages", "kiln", who="Zoe")
+        assert isinstance(refused, ToolCallFailed)
+        assert "Mei (10002)" in refused.message
+        refused = await run(world, tools, "find_messages", limit=51)
+        assert isinstance(refused, ToolCallFailed)

@@ -18,7 +18,7 @@ from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host, PictureLimits
+from nekro_core.api.adapter import Capabilities, Host, PictureLimits, tables_as_code
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKind,
@@ -62,6 +62,7 @@ class Discord(Platform):
         text_length=2000,
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
+        markdown=True,
     )
     nearest = {Voice: File}  # noqa: RUF012 - never changed
 
@@ -133,6 +134,11 @@ class Discord(Platform):
     def recalled(self, event: BaseEvent) -> str:
         """Return the id of the deleted message."""
         return str(event.id) if isinstance(event, GuildMessageDeleteEvent) else ""
+
+    def markdown(self, text: str) -> uniseg.Segment:
+        """Send the text as it is, since Discord reads Markdown. It has no tables."""
+        shown = tables_as_code(text)
+        return uniseg.Text(shown if len(shown) <= self.capabilities.text_length else text)
 
     def options(self, segments: Segments) -> Mapping[str, Any]:
         """Allow only the mentions that are segments. Otherwise a text that looks like a mention

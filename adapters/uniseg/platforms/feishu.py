@@ -5,7 +5,7 @@ A message that has only text uses a simple markup. A message of several parts is
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nonebot.adapters import Bot as BaseBot
@@ -19,12 +19,20 @@ from nonebot.adapters.feishu.event import (
     GroupMemberUserWithdrawnEvent,
     MessageEvent,
 )
+from nonebot.adapters.feishu.message import MessageSegment
 from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 from pydantic import Field, SecretStr
 
-from nekro_core.api.adapter import Capabilities, Host, PictureLimits
+from nekro_core.api.adapter import (
+    Capabilities,
+    Host,
+    PictureLimits,
+    StyledPart,
+    TextStyle,
+    styled_text,
+)
 from nekro_core.api.chat import (
     File,
     Image,
@@ -62,6 +70,7 @@ class Feishu(Platform):
         alone=frozenset({Voice, Video, File}),
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
+        markdown=True,
     )
     # Uniseg uploads voices and videos with a wrong type, and Feishu refuses to send them.
     nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed
@@ -144,6 +153,13 @@ class Feishu(Platform):
         mention people."""
         return uniseg.Text(_MARKUP.sub("<\u200b", text))
 
+    def markdown(self, text: str) -> uniseg.Segment:
+        """Write the text as a ``post``, whose parts have styles."""
+        parts = styled_text(text)
+        if len(parts) == 1 and not (parts[0].styles or parts[0].link):
+            return self.text(text)
+        return uniseg.Other(MessageSegment.post("", _post_lines(parts)))
+
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:
         """Add a space to a message that is only a mention, because Feishu would refuse it."""
         seen = [piece for piece in pieces if not isinstance(piece, uniseg.Reply)]
@@ -170,6 +186,40 @@ def _field(event: BaseEvent, name: str) -> str:
     detail = getattr(event, "event", None)
     value = detail.get(name) if isinstance(detail, Mapping) else getattr(detail, name, None)
     return value if isinstance(value, str) else ""
+
+
+_POST_STYLES = {
+    TextStyle.BOLD: "bold",
+    TextStyle.HEADING: "bold",
+    TextStyle.ITALIC: "italic",
+}
+
+
+def _post_lines(parts: Sequence[StyledPart]) -> list[list[dict[str, Any]]]:
+    """Write the parts of a text as the lines of a ``post``."""
+    lines: list[list[dict[str, Any]]] = [[]]
+    for part in parts:
+        if TextStyle.BLOCK in part.styles:
+            code = {"tag": "code_block", "language": part.language.upper(), "text": part.text}
+            # A block has lines of its own: the line ends around it are not written.
+            lines[-1:] = [[code]] if not lines[-1] else [lines[-1], [code]]
+            continue
+        styles = sorted({_POST_STYLES[each] for each in part.styles if each in _POST_STYLES})
+        for position, words in enumerate(part.text.split("\n")):
+            if position or (lines[-1] and lines[-1][-1]["tag"] == "code_block" and words):
+                lines.append([])
+            if not words:
+                continue
+            if part.link:
+                lines[-1].append({"tag": "a", "text": words, "href": part.link, "style": styles})
+            else:
+                lines[-1].append({"tag": "text", "text": words, "style": styles})
+    return [line or [{"tag": "text", "text": ""}] for line in _without_empty_ends(lines)]
+
+
+def _without_empty_ends(lines: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    filled = [position for position, line in enumerate(lines) if line]
+    return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _of_post(

@@ -14,11 +14,21 @@ from nonebot.adapters.kaiheila.event import (
     PrivateMessageEvent,
 )
 from nonebot.adapters.kaiheila.message import KMarkdown, MessageSegment
-from nonebot.adapters.kaiheila.utils import unescape_kmarkdown
+from nonebot.adapters.kaiheila.utils import escape_kmarkdown, unescape_kmarkdown
 from nonebot.drivers import Driver
+from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host, PictureLimits, VoiceLimits
+from nekro_core.api.adapter import (
+    Capabilities,
+    Host,
+    PictureLimits,
+    StyledPart,
+    TextStyle,
+    VoiceLimits,
+    plain_from_markdown,
+    styled_text,
+)
 from nekro_core.api.chat import (
     ChatKind,
     File,
@@ -52,6 +62,7 @@ class Kook(Platform):
         voice=VoiceLimits(formats=("mp3", "m4a", "wav")),
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
+        markdown=True,
     )
 
     def is_message(self, event: BaseEvent) -> bool:
@@ -100,9 +111,43 @@ class Kook(Platform):
             return str(event.extra.body.msg_id)
         return ""
 
+    def markdown(self, text: str) -> uniseg.Segment:
+        """Write the text in KMarkdown, which has no headings, lists and tables."""
+        written = "".join(map(_kmarkdown, styled_text(text)))
+        if len(written) > self.capabilities.text_length:
+            return uniseg.Text(plain_from_markdown(text))
+        return uniseg.Text(written, {(0, len(written)): ["markdown"]})
+
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
         """Return the address of a file. Uniseg puts the address into the id field."""
         return piece.id if piece.id and piece.id.startswith(("http://", "https://")) else ""
+
+
+_MARKS = {
+    TextStyle.BOLD: "**",
+    TextStyle.HEADING: "**",
+    TextStyle.ITALIC: "*",
+}
+
+
+def _kmarkdown(part: StyledPart) -> str:
+    """Write one part of a text in KMarkdown. Marks touch the words that they belong to, since a
+    space between them would show the marks."""
+    if TextStyle.BLOCK in part.styles:
+        return f"```{part.language}\n{part.text}\n```"
+    words = part.text.strip()
+    if not words:
+        return part.text
+    if TextStyle.CODE in part.styles:
+        written = f"`{words}`"
+    else:
+        written = str(escape_kmarkdown(words))
+        for mark in sorted({_MARKS[style] for style in part.styles}):
+            written = f"{mark}{written}{mark}"
+    if part.link:
+        written = f"[{written}]({part.link})"
+    before, _, after = part.text.partition(words)
+    return f"{before}{written}{after}"
 
 
 def create(host: Host, driver: Driver) -> UnisegAdapter:

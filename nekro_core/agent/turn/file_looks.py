@@ -9,7 +9,7 @@ from loguru import logger
 
 from nekro_core.chat import Author, File, Media, Record, Segment
 from nekro_core.delivery.media.store import MediaStore
-from nekro_core.media.documents import MOST_BYTES, DocumentKind, DocumentReader, document_kind
+from nekro_core.media.file_look import MOST_BYTES, FileLooker, LookKind, look_kind
 from nekro_core.store import Store, StoreError
 
 _WAIT_S = 10.0
@@ -28,7 +28,7 @@ class FileLooks:
     """Looks into posted files, and stores in their records what is in them. A record is looked into
     once."""
 
-    def __init__(self, store: Store, media: MediaStore, reader: DocumentReader) -> None:
+    def __init__(self, store: Store, media: MediaStore, reader: FileLooker) -> None:
         self._store = store
         self._media = media
         self._reader = reader
@@ -86,7 +86,7 @@ class FileLooks:
         return File(msgspec.structs.replace(media, look=look))
 
 
-def _kind(media: Media) -> DocumentKind | None:
+def _kind(media: Media) -> LookKind | None:
     if not media.path or media.look or media.size > MOST_BYTES:
         return None
-    return document_kind(media.mime, media.path.rpartition(".")[2])
+    return look_kind(media.mime, media.path.rpartition(".")[2])

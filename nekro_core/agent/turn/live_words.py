@@ -19,7 +19,7 @@ from nekro_core.plugins.authoring.services import MessageEditor, MessageSender
 
 LEAST_CHARS = 80
 """Words are sent only after this many characters: in code mode because a block may still follow
-(docs/decisions/0040-words-as-they-are-written.md has the figures), and elsewhere so that "Sure!" is
+(docs/decisions/0042-words-as-they-are-written.md has the figures), and elsewhere so that "Sure!" is
 no message of its own."""
 _BLOCK = ("`", "~", "<")
 """A line that begins like this may begin a block of code."""
@@ -165,7 +165,8 @@ class LiveWords:
             self.run_id = await self._begin()
         words, start = self._written.text[self._sent : end].strip(), self._sent
         try:
-            receipts = await self._outgoing.send(self._chat_key, (Text(words),), run_id=self.run_id)
+            said = (Text(words, markdown=True),)
+            receipts = await self._outgoing.send(self._chat_key, said, run_id=self.run_id)
         except DeliveryError as error:
             logger.warning("{}: words were not sent: {}", self._chat_key, error)
             self._state = _State.OVER
@@ -191,7 +192,8 @@ class LiveWords:
         stays as it is, and the words after it become another message."""
         assert self._editor is not None, "only an editor lets a message grow"
         words = self._written.text[self._message_from : end].strip()
-        receipt = await self._editor.edit(self._chat_key, self._message_id, (Text(words),))
+        said = (Text(words, markdown=True),)
+        receipt = await self._editor.edit(self._chat_key, self._message_id, said)
         self._changed_at = anyio.current_time()
         if receipt.state in (DeliveryState.SENT, DeliveryState.UNKNOWN):
             self._sent = end

@@ -65,7 +65,7 @@ class NativeTurn(Turn):
         """Read the model's reply and record it, even if the reading is cancelled. The run and the
         step are stored before the first call, so that a restart knows the model's calls."""
         reader = NativeReader(
-            self._model,
+            runner.model,
             max_chars=self._settings.reply_chars,
             words=runner.words,
             on_text=runner.watch.first_token,

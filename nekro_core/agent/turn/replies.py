@@ -16,6 +16,7 @@ from nekro_core.agent.turn.reply import End
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.chat import Record, RunRecord, Text, plain_text
 from nekro_core.delivery.errors import DeliveryError, TooManySends
+from nekro_core.llm.model import PassedModel
 from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.store import DeliveryRow
 
@@ -119,7 +120,7 @@ class TurnReplies:
         if words is None or not words.run_id:
             return []
         rows = await self._recorder.sent_in_run(words.run_id)
-        return [replace(row, segments=(Text(words.sent),)) for row in rows[-1:]]
+        return [replace(row, segments=(Text(words.sent, markdown=True),)) for row in rows[-1:]]
 
     async def recover_live(
         self, runs: Sequence[RunRecord], rows: Sequence[DeliveryRow]
@@ -176,7 +177,7 @@ class TurnReplies:
         chat_key = self._context.chat_key
         parts: list[str] = []
         try:
-            await self.outgoing.send(chat_key, (Text(text),), run_id=run_id)
+            await self.outgoing.send(chat_key, (Text(text, markdown=True),), run_id=run_id)
             self.sent = True
         except TooManySends as error:
             parts = in_parts(text, min(self._part_chars, len(text) - 1))
@@ -200,6 +201,13 @@ class TurnReplies:
     async def _note_not_sent(self, error: DeliveryError) -> None:
         logger.warning("a reply to {} was not sent: {}", self._context.chat_key, error)
         await self.notify("turn.failed")
+
+    async def notify_no_model(self, passed: Sequence[PassedModel]) -> None:
+        """Send one notice with the reasons why no model of the chain answers."""
+        asked = [each for each in passed if each.seconds] or passed
+        people_said = self._people_said()
+        reasons = [self._notices.text(people_said, f"model.why.{each.reason}") for each in asked]
+        await self.notify("model.chain", reasons="; ".join(dict.fromkeys(reasons)))
 
     async def notify(self, key: str, **values: object) -> None:
         """Send a notice, unless the turn has already sent something. If code ran, the notice gets a

@@ -17,7 +17,8 @@ from nekro_core.agent.turn.recorder import SAID_PART, StepCost, TurnRecorder
 from nekro_core.agent.turn.reply import ModelReply, ReplyReader
 from nekro_core.agent.turn.run_calls import CallResult, RunCalls, guest_functions
 from nekro_core.agent.turn.services import TurnServices
-from nekro_core.llm.model import ChatModel, ChatRequest, ModelError, RequestUsage
+from nekro_core.agent.turn.step_failover import StepFailover
+from nekro_core.llm.model import ChatModel, ChatRequest, ModelError, ModelProfile, RequestUsage
 from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.policy.limits import Limits
 from nekro_core.sandbox.box import Answer, GuestCall, GuestValue, Run
@@ -65,8 +66,11 @@ class StepRunner:
         watch: StepWatch,
         new_lines: NewLines | None = None,
         words: LiveWords | None = None,
+        may_be_empty: bool = False,
     ) -> None:
-        self.step = replace(step, request=watch.of(step.request))
+        self._failover = StepFailover(watch, self._write_again)
+        request = self._failover.of(watch.of(step.request), may_be_empty=may_be_empty)
+        self.step = replace(step, request=request)
         self.watch = watch
         self.run_id = step.run_id
         self.words = words
@@ -86,9 +90,10 @@ class StepRunner:
         self._services = services
         self._context = context
         self._recorder = recorder
-        self._model = model
+        self.model = model
         self._limits = limits
         self._box = box
+        self._reader: ReplyReader | None = None
         self._new_lines = new_lines
         self._run_stored: Awaitable[object] | None = None
         self._started, self._began = services.wall(), services.clock()
@@ -98,15 +103,15 @@ class StepRunner:
         recorded even after a cancellation. Raises `ModelError` if no part of a reply arrived, and
         `AskerWroteAgain` if the reply was dropped."""
         settings = self._services.settings
-        reader = ReplyReader(
-            self._model,
+        self._reader = reader = ReplyReader(
+            self.model,
             self.start_run,
             bare_code=self.step.bare_code,
             keeps_values=self._context.has_steps,
             stream_code=settings.stream_code,
             max_chars=settings.turn.reply_chars,
             is_call=lambda text: is_call(text, self.step.tools),
-            words=None if self.step.bare_code else self.words,
+            words=self.words,
             on_text=self.watch.first_token,
             on_end=self.watch.reply_ended,
         )
@@ -156,6 +161,17 @@ class StepRunner:
         if not reader.begun:
             reading.cancel()
 
+    async def _write_again(self, profile: ModelProfile) -> ChatRequest:
+        """Write the step's prompt for another model of the chain, which answers instead."""
+        step = self.step
+        request, bare_code, sources = await self._context.write_prompt(
+            step.tools, step.ctx, step.functions, profile
+        )
+        self.step = replace(step, request=request, bare_code=bare_code, sources=sources)
+        if self._reader is not None:
+            self._reader.expect(bare_code=bare_code)
+        return request
+
     async def start_run(self) -> Run:
         """Start a run in the box when the model's code begins. The code does not wait until the run
         is stored; only its calls do."""
@@ -204,13 +220,13 @@ class StepRunner:
     def pay(self, usage: RequestUsage, *, dropped: bool = False) -> StepCost:
         """Count the reply in the limits, and return its cost. A reply that was ``dropped`` is not
         counted as a step."""
-        profile = self._model.profile
+        profile = self._failover.profile(self.model.profile)
         cost = StepCost(
             started=self._started,
             seconds=self._services.clock() - self._began,
-            usage=usage,
+            usage=self._failover.usage(usage),
             model=profile.name,
-            money=profile.price.of(usage),
+            money=self._failover.money(profile, usage),
             price_source=profile.price.source,
         )
         count = self._limits.spend_extra if dropped else self._limits.spend

@@ -36,16 +36,12 @@ from nekro_core.agent.turn.report import (
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.agent.turn.step_runner import StepRunner
+from nekro_core.llm.chain import reason_of
 from nekro_core.llm.model import (
+    ChatModel,
     FunctionCall,
-    KeyRejected,
     ModelError,
-    ModelNotReady,
-    ModelRefused,
-    ModelUnreachable,
-    QuotaExceeded,
-    ReplyBroken,
-    RequestRejected,
+    NoModelAnswered,
 )
 from nekro_core.policy.limits import LimitExceeded, Limits, turn_limits
 from nekro_core.policy.quotas import day_limits
@@ -55,16 +51,6 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.store import DeliveryRow
-
-_MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
-    (KeyRejected, "key"),
-    (QuotaExceeded, "quota"),
-    (ModelNotReady, "not_ready"),
-    (ModelUnreachable, "unreachable"),
-    (ModelRefused, "refused"),
-    (RequestRejected, "rejected"),
-    (ReplyBroken, "broken"),
-)
 
 
 class Turn:
@@ -171,12 +157,13 @@ class Turn:
             step,
             context=self._context,
             recorder=self._recorder,
-            model=self._model,
+            model=self._model_of_step(),
             limits=self._limits,
             box=self._box,
             watch=watch,
             new_lines=self._new_lines(),
             words=self._replies.live_words(natively=step.functions is not None),
+            may_be_empty=self._replies.sent,
         )
         self._steps += 1
         try:
@@ -185,6 +172,8 @@ class Turn:
             self._steps -= 1
             raise
         except ModelError as error:
+            if isinstance(error, NoModelAnswered):
+                watch.chosen("", error.passed)
             await self._recorder.end_without_reply(watch, step.sources, str(error))
             raise
 
@@ -199,6 +188,10 @@ class Turn:
         assert self._request.new_lines is not None, "nothing else drops a reply"
         trigger = self._services.policies.of(self._request.chat_key).trigger
         await self._request.new_lines.pause(trigger.debounce_s, trigger.longest_wait_s)
+
+    def _model_of_step(self) -> ChatModel:
+        """Return the chat's model, or a cheaper one if little of a daily budget is left."""
+        return self._services.policies.saving_model(self._limits.day_share_left) or self._model
 
     async def _next_step(self) -> PreparedStep:
         step, self._prepared_step = self._prepared_step, None
@@ -364,7 +357,10 @@ class Turn:
     async def _end_without_model(self, error: ModelError) -> str:
         """End the turn after an error of the model. The chat gets a notice; the log gets the
         reason."""
-        kind = next((word for known, word in _MODEL_ERRORS if isinstance(error, known)), "rejected")
         logger.error("the model did not answer {}: {}", self._request.chat_key, error)
+        if isinstance(error, NoModelAnswered):
+            await self._replies.notify_no_model(error.passed)
+            return "model_chain"
+        kind = reason_of(error)
         await self._replies.notify(f"model.{kind}")
         return f"model_{kind}"

@@ -29,8 +29,8 @@ from nekro_core.delivery.media.retention import delete_expired, expired_files, f
 from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.converter import MediaConverter
-from nekro_core.media.documents import real_ending
 from nekro_core.media.errors import MediaError
+from nekro_core.media.file_look import real_ending
 from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")

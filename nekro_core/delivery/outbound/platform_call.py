@@ -1,6 +1,7 @@
 """Makes platform calls, or asks a platform about an earlier call. Both have a time-out."""
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 
 import anyio
 from loguru import logger
@@ -10,6 +11,7 @@ from nekro_core.delivery.adapter import Adapter, SupportsConfirmation
 from nekro_core.delivery.outbound.bundle import media_bytes, unbundled
 from nekro_core.delivery.outbound.chat_queue import ChatQueue
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
+from nekro_core.delivery.outbound.readable import readable_segments
 from nekro_core.delivery.outbound.split import Piece, long_text_as_file, split
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
@@ -73,7 +75,8 @@ class PlatformCaller:
         if adapter is None:
             return
         await self._ledger.begin_call(entry)
-        receipt = await self.report(adapter.send(entry.delivery), entry.delivery)
+        delivery = self.shown(adapter, entry.delivery)
+        receipt = await self.report(adapter.send(delivery), delivery)
         if receipt.state is not DeliveryState.PENDING:
             queue.window.take(anyio.current_time())
         await self._ledger.decide(entry, receipt)
@@ -100,7 +103,17 @@ class PlatformCaller:
         if not isinstance(adapter, SupportsConfirmation):
             return _CANNOT_TELL
         doubt = await self._ledger.uncertain_delivery(entry)
+        doubt = replace(doubt, delivery=self.shown(adapter, doubt.delivery))
         return await self.report(adapter.confirm(doubt), entry.delivery)
+
+    def shown(self, adapter: Adapter, delivery: Delivery) -> Delivery:
+        """Return a delivery as the adapter gets it: on a platform without markup, Markdown becomes
+        text without marks. Stored rows keep the Markdown."""
+        can = adapter.capabilities(delivery.chat_key)
+        segments = readable_segments(delivery.segments, can, enabled=self._settings.markdown)
+        if segments is delivery.segments:
+            return delivery
+        return replace(delivery, segments=segments)
 
     async def report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:
         """Await an adapter's call within the time-out and return its receipt. An error or a

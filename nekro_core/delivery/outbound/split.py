@@ -22,9 +22,13 @@ from nekro_core.chat import (
     plain_text,
 )
 from nekro_core.delivery.adapter import Capabilities
+from nekro_core.delivery.markdown.fences import open_fence
 
 _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ", "，", ", ", "、", " ")
 """Where a text is cut, best first: after a paragraph, line, sentence, clause or word."""
+
+_FENCE_ROOM = 12
+"""Characters of a piece that stay free in Markdown, so that a block of code can be closed."""
 
 _LEAST = 0.5
 """A cut never comes before this fraction of the maximum length. A poor place in the second half is
@@ -72,7 +76,7 @@ class _Splitter:
             self._flush()
             self.pieces.append(Piece((segment,)))
         elif isinstance(segment, Text) and Text in can.inline:
-            self._add_text(segment.text)
+            self._add_text(segment.text, markdown=segment.markdown)
         elif type(segment) in can.inline:
             self._add_inline(segment)
         elif isinstance(segment, Mention) and Text in can.inline:
@@ -95,19 +99,26 @@ class _Splitter:
             self._flush()
         self.open.append(segment)
 
-    def _add_text(self, text: str) -> None:
+    def _add_text(self, text: str, *, markdown: bool = False) -> None:
         can = self.capabilities
         while can.measure(text) > self._room():
-            room = self._room()
+            room = self._room() - (_FENCE_ROOM if markdown else 0)
             if room < can.text_length * _LEAST and _visible(self.open):
                 self._flush()
                 continue
             place = _cut(text, _prefix(text, max(room, 1), can.measure))
-            self.open.append(Text(text[:place].rstrip()))
+            head, text = text[:place], text[place:]
+            fence = open_fence(head) if markdown else ""
+            if fence:
+                # Close the block of code in this message, and open it again in the next one.
+                mark = fence[: len(fence) - len(fence.lstrip("`~"))]
+                head, text = f"{head.rstrip()}\n{mark}", f"{fence}\n{text.lstrip(chr(10))}"
+            else:
+                text = text.lstrip("\n ")
+            self.open.append(Text(head.rstrip(), markdown))
             self._flush()
-            text = text[place:].lstrip("\n ")
         if text:
-            self.open.append(Text(text))
+            self.open.append(Text(text, markdown))
 
     def _room(self) -> int:
         return self._bound(self._images() > 0) - self._used()

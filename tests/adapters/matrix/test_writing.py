@@ -131,3 +131,18 @@ async def test_the_longest_text_fits_into_an_event(character: str) -> None:
     content = await written(Mention("@lin:home"), Text(character * TEXT_LENGTH))
     canonical = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(canonical) < EVENT_BYTES - 1500
+
+
+async def test_markdown_has_a_form_with_tags_beside_the_text() -> None:
+    source = "**Go** to [it](https://example.org) <script>x</script>"
+    content = await written(Mention("@lin:home"), Text(source, markdown=True))
+    assert content["body"] == f"Lin <3{source}"
+    assert content["format"] == "org.matrix.custom.html"
+    formatted = content["formatted_body"]
+    assert "<strong>Go</strong>" in formatted
+    assert 'href="https://example.org"' in formatted
+    assert "<script>" not in formatted
+
+
+async def test_markdown_without_marks_needs_no_second_form() -> None:
+    assert "formatted_body" not in await written(Text("2 * 3", markdown=True))

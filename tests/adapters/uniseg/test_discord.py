@@ -129,3 +129,12 @@ async def test_the_platforms_answer_decides_the_state_of_a_send(
         headers={"Retry-After": "0", "X-RateLimit-Scope": "user"},
     )  # fmt: skip
     assert (await discord.bench.send(CHANNEL, "hi")).state == state
+
+
+async def test_markdown_is_sent_as_it_is_with_tables_as_code(discord: Discord) -> None:
+    await discord.say("hello")
+    source = "**Go** [there](https://example.org)\n\n| a | long |\n|---|---|\n| 1 | 2 |"
+    assert (await discord.bench.send(CHANNEL, Text(source, markdown=True))).ok
+    assert discord.sent["content"] == (
+        "**Go** [there](https://example.org)\n\n```\na  long\n─  ────\n1  2\n```"
+    )

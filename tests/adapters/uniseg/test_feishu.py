@@ -131,3 +131,20 @@ async def test_notices_and_recalls_are_received(feishu: Feishu) -> None:
     assert notice.notice == Notice("join", "ou_ann", "ou_bob", "Bob")
     await feishu.bench.host.until(lambda: bool(feishu.bench.host.recalled))
     assert feishu.bench.host.recalled == [(ChatKey.parse(GROUP), "om_1")]
+
+
+async def test_markdown_becomes_a_post_with_styles(feishu: Feishu) -> None:
+    await feishu.say({"text": "hello"})
+    source = "# Plan\n**Go** to [it](https://example.org)\n```python\nx = 1\n```"
+    assert (await feishu.bench.send(GROUP, Text(source, markdown=True))).ok
+    kind, content = feishu.sent
+    assert kind == "post"
+    assert content["zh_cn"]["content"] == [
+        [{"tag": "text", "text": "Plan", "style": ["bold"]}],
+        [
+            {"tag": "text", "text": "Go", "style": ["bold"]},
+            {"tag": "text", "text": " to ", "style": []},
+            {"tag": "a", "text": "it", "href": "https://example.org", "style": []},
+        ],
+        [{"tag": "code_block", "language": "PYTHON", "text": "x = 1"}],
+    ]

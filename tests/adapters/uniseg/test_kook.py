@@ -78,3 +78,12 @@ async def test_a_deleted_message_is_recalled(kook: Kook) -> None:
 async def test_markdown_escapes_are_removed_from_a_text(kook: Kook) -> None:
     heard = await kook.say("a\\*b", raw="a*b")
     assert heard.segments == (Text("a*b"),)
+
+
+async def test_markdown_becomes_kmarkdown(kook: Kook) -> None:
+    await kook.say("hello")
+    source = "# Plan\n**Go** to [it](https://example.org) (met)all(met)\n```python\nx = 1\n```"
+    assert (await kook.bench.send(CHANNEL, Text(source, markdown=True))).ok
+    assert kook.posted["content"] == (
+        "**Plan**\n**Go** to [it](https://example.org) \\(met\\)all\\(met\\)\n```python\nx = 1\n```"
+    )

@@ -1,5 +1,5 @@
 """Counts on sixty realistic replies when their words would be sent. The figures are in decision
-0040."""
+0042."""
 
 import re
 from pathlib import Path

@@ -1,10 +1,16 @@
 """Writes a delivery as one call of the Bot API."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nekro_core.api.adapter import Capabilities, PictureLimits, VoiceLimits
+from nekro_core.api.adapter import (
+    Capabilities,
+    PictureLimits,
+    TextStyle,
+    VoiceLimits,
+    styled_text,
+)
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKey,
@@ -53,6 +59,7 @@ CAPABILITIES = Capabilities(
         max_sides=10_000,
     ),
     file_bytes=UPLOAD_BYTES,
+    markdown=True,
 )
 
 
@@ -111,10 +118,14 @@ def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str
     entities: list[Json] = []
     for segment in segments:
         match segment:
-            case Text(words):
-                text += (
+            case Text(words, markdown):
+                words = (
                     words.lstrip(" ") if text.endswith(" ") else words if text else words.lstrip()
                 )
+                if markdown:
+                    words, styled = _styled(words, units(text))
+                    entities += styled
+                text += words
             case Mention(user_id, name) if user_id.isdecimal():
                 label = (name or names.get(user_id) or user_id).strip() or user_id
                 user = {"id": int(user_id), "is_bot": False, "first_name": label}
@@ -124,7 +135,48 @@ def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str
             case Mention(user_id, name):
                 label = "@all" if user_id == EVERYONE else user_id
                 text += f"{label if label.startswith('@') else name or label} "
-    return text.rstrip(), entities
+    text = text.rstrip()
+    return text, list(_within(entities, units(text)))
+
+
+_STYLES = {
+    TextStyle.BOLD: "bold",
+    TextStyle.HEADING: "bold",
+    TextStyle.ITALIC: "italic",
+    TextStyle.CODE: "code",
+}
+_MOST_ENTITIES = 100
+"""Maximum number of entities of one message. Telegram ignores further ones."""
+
+
+def _styled(source: str, offset: int) -> tuple[str, list[Json]]:
+    """Return a Markdown text without marks, and the entities for its styles. A text that would be
+    too long without marks, because the columns of its tables are aligned, is returned as it is."""
+    parts = styled_text(source)
+    text = "".join(part.text for part in parts)
+    if units(text) > max(units(source), CAPABILITIES.caption_length or 0):
+        return source, []
+    entities: list[Json] = []
+    for part in parts:
+        span = {"offset": offset, "length": units(part.text)}
+        offset += span["length"]
+        if TextStyle.BLOCK in part.styles:
+            language = {"language": part.language} if part.language else {}
+            entities.append({"type": "pre", **span, **language})
+            continue
+        names = {_STYLES[style] for style in part.styles}
+        entities += [{"type": name, **span} for name in sorted(names)]
+        if part.link:
+            entities.append({"type": "text_link", **span, "url": part.link})
+    return text, entities
+
+
+def _within(entities: list[Json], length: int) -> Iterator[Json]:
+    """Yield the entities that are inside of the text, which was shortened at its end."""
+    for entity in entities[:_MOST_ENTITIES]:
+        inside = min(entity["length"], length - entity["offset"])
+        if inside > 0:
+            yield {**entity, "length": inside}
 
 
 async def _album(params: Json, pictures: list[Media], caption: Json) -> BotApiCall:

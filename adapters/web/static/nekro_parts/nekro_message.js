@@ -57,6 +57,7 @@ export const NkSegments = {
         ><code v-else-if="word.kind === 'code'">{{ word.text }}</code
         ><pre v-else-if="word.kind === 'block'">{{ word.text }}</pre
         ><template v-else>{{ word.text }}</template></template></p>
+      <div v-else-if="part.type === 'markdown'" class="nk-text nk-markdown" dir="auto" v-html="part.html"></div>
       <button v-else-if="part.type === 'reply'" type="button" class="nk-quote" @click="$emit('goto', part.message_id)">
         <b>{{ quoted(part).name }}</b><span dir="auto">{{ quoted(part).text || '…' }}</span>
       </button>
@@ -80,10 +81,15 @@ export const NkSegments = {
       <span v-else class="nk-unknown">[{{ part.summary || part.kind }}]</span>
     </template>`,
   computed: {
-    // Text and mentions that follow each other are one paragraph.
+    // Text and mentions that follow each other are one paragraph. The server has made the HTML of
+    // Markdown, with tags and attributes of a fixed list alone.
     grouped() {
       const groups = [];
       for (const part of this.segments) {
+        if (part.html) {
+          groups.push({ type: "markdown", html: part.html });
+          continue;
+        }
         if (part.type !== "text" && part.type !== "mention") {
           groups.push(part);
           continue;
