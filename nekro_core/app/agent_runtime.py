@@ -31,6 +31,7 @@ from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelRegistry, ModelSources
 from nekro_core.app.settings import Settings
+from nekro_core.app.unasked import RoleJudge
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
@@ -39,6 +40,7 @@ from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
+from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.media.file_look import FileLooker
 from nekro_core.plugins.commands.router import CommandRouter
@@ -88,6 +90,7 @@ class AgentRuntime:
         extensions: Extensions,
         sources: ModelSources,
         chains: ModelChains,
+        roles: RoleModels,
         make_model: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         logs: LogBook,
         documents: DocumentFolder,
@@ -165,6 +168,7 @@ class AgentRuntime:
                 capabilities=message_io.outbox.capabilities,
                 sandbox=partial(sandbox_facts, settings.nekro_sandbox),
                 memory=PromptMemory(message_io.memory),
+                quick_judge=RoleJudge(roles),
             )
             older = extensions.older
             erasure = PersonErasure(

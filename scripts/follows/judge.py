@@ -36,7 +36,7 @@ def candidates_of(
 ) -> tuple[list[tuple[bool, bool, float]], list[float]]:
     """Return for each annotated line and each stand-in whom it does not name: whether it names
     nobody, whether it goes to the stand-in, and how likely the bot finds that. Also return the
-    seconds that `AddresseeModel.hear` takes, for one listener of each line."""
+    seconds that `AddresseeModel.add_line` takes, for one listener of each line."""
     conversation, answers, seconds = Conversation(), [], []
     begins = min(day.links) - _WARM_UP
     for number, line in day.lines.items():
@@ -49,13 +49,13 @@ def candidates_of(
                     answers.append((not line.named, who in answered, likely))
         listener = conversation.lines[-1].line.speaker if conversation.lines else ""
         began = time.perf_counter()
-        model.hear(conversation, line, listener)
+        model.add_line(conversation, line, listener)
         seconds.append(time.perf_counter() - began)
     return answers, seconds
 
 
 def _of_all(model: AddresseeModel, conversation: Conversation, line: Any) -> dict[str, float]:
-    """What `AddresseeModel.hear` would answer for each person nearby as the listener."""
+    """What `AddresseeModel.add_line` would answer for each person nearby as the listener."""
     facts = collect_facts(conversation, line)
     of_line = line_numbers(conversation, line, facts)
     people = person_numbers(conversation, line, facts)

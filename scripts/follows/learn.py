@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from nekro_core.agent.participation import addressee
 from nekro_core.agent.participation.addressee import AIMS, CONTINUES, GOES
-from nekro_core.agent.participation.conversation import Conversation, HeardLine
+from nekro_core.agent.participation.conversation import AimedLine, Conversation
 from nekro_core.agent.participation.facts import collect_facts
 from nekro_core.agent.participation.features import (
     LINE_FEATURES,
@@ -138,7 +138,7 @@ def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], 
                     rows.append([*of_line, *numbers[: len(TALK_FEATURES)]])
                     true.append(who in answered)
                     weights.append(1.0 if who in answered else 1 / share)
-        conversation.add(HeardLine(line))
+        conversation.add(AimedLine(line))
     return rows, true, weights
 
 
@@ -160,7 +160,7 @@ def later_examples(
     of_aims = aims[fold % len(aims)]
     for number, line in day.lines.items():
         if number < begins:
-            conversation.add(HeardLine(line, dict.fromkeys(line.named, 1.0)))
+            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
             continue
         facts = collect_facts(conversation, line)
         of_line = line_numbers(conversation, line, facts)
@@ -180,7 +180,7 @@ def later_examples(
                     true.append(who in answered)
                     weights.append(1.0 if who in answered else 1 / share)
         kept = {who: each for who, each in zip(people, likely, strict=True) if each > 0.03}
-        conversation.add(HeardLine(line, kept))
+        conversation.add(AimedLine(line, kept))
     return rows, true, weights
 
 

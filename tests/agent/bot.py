@@ -410,6 +410,8 @@ async def running_bot(
             memory=memory,
             requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
+            sentences=None,
+            search=unused,
         )
         async with (
             AccountDirectory(store, folder) as accounts,

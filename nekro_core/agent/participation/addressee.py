@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Self
 
-from nekro_core.agent.participation.conversation import Conversation, HeardLine, SpokenLine
+from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
 from nekro_core.agent.participation.facts import Facts, collect_facts
 from nekro_core.agent.participation.features import (
     ELSEWHERE_FEATURES,
@@ -89,7 +89,7 @@ class AddresseeModel:
         """Read the learnt trees that belong to this version. They are read once in a process."""
         return _load()
 
-    def hear(self, conversation: Conversation, line: SpokenLine, listener: str = "") -> Reading:
+    def add_line(self, conversation: Conversation, line: SpokenLine, listener: str = "") -> Reading:
         """Estimate how likely a line goes to ``listener``, and add the line to the conversation.
         Without a listener, only the line's aims are estimated.
 
@@ -97,7 +97,7 @@ class AddresseeModel:
         """
         facts = collect_facts(conversation, line)
         if not facts.nearby:
-            conversation.add(HeardLine(line, dict.fromkeys(line.named, 1.0)))
+            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
             return Reading(0.0, {}, facts)
         of_line = line_numbers(conversation, line, facts)
         people = person_numbers(conversation, line, facts)
@@ -113,7 +113,7 @@ class AddresseeModel:
             elsewhere = elsewhere_numbers(likely, continues)[at]
             (answer,) = self.goes.probabilities([[*of_line, *people[listener], *elsewhere]])
         kept = {who: each for who, each in aims.items() if each > _LEAST_AIM}
-        conversation.add(HeardLine(line, kept))
+        conversation.add(AimedLine(line, kept))
         return Reading(answer, aims, facts)
 
 

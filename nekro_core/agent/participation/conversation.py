@@ -33,7 +33,7 @@ class SpokenLine:
 
 
 @dataclass(frozen=True, slots=True)
-class HeardLine:
+class AimedLine:
     """A line of the window. ``aims`` has for each person how likely the line goes to them, from 0
     to 1; people with almost 0 are left out."""
 
@@ -45,11 +45,11 @@ class Conversation:
     """The newest lines of one chat, oldest first."""
 
     def __init__(self) -> None:
-        self.lines: deque[HeardLine] = deque(maxlen=WINDOW)
+        self.lines: deque[AimedLine] = deque(maxlen=WINDOW)
         self._words: deque[frozenset[str]] = deque()
         self._lines_with: Counter[str] = Counter()
 
-    def add(self, heard: HeardLine) -> None:
+    def add(self, heard: AimedLine) -> None:
         """Add the next line."""
         self.lines.append(heard)
         words = heard.line.text.words

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from nekro_core.agent.participation.conversation import Conversation, HeardLine, SpokenLine
+from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
 
 NEARBY = 60
 """A person who wrote none of so many last lines is nobody to whom the next line goes."""
@@ -24,7 +24,7 @@ class PersonFacts:
     """What is known about one person beside the speaker of the new line. "Ago" counts lines, and
     "after" counts lines after that moment."""
 
-    last: HeardLine | None = None
+    last: AimedLine | None = None
     ago: int = FAR
     seconds_ago: float = FAR_S
     order: int = 99
@@ -33,7 +33,7 @@ class PersonFacts:
     lines: int = 0
     lines_of_12: int = 0
     asked: int = 0
-    latest: list[HeardLine] = field(default_factory=list)
+    latest: list[AimedLine] = field(default_factory=list)
     named_speaker: int = 0
     named_speaker_ago: int = FAR
     named_speaker_s: float = FAR_S
@@ -50,7 +50,7 @@ class PersonFacts:
     last_to_speaker: float = 0.0
     speakers_last_to_it: float = 0.0
     best: float = 0.0
-    best_line: HeardLine | None = None
+    best_line: AimedLine | None = None
     best_ago: int = FAR
     speaker_after_best: int = 50
     aimed_ago: int = FAR
@@ -67,7 +67,7 @@ class Facts:
 
     people: dict[str, PersonFacts] = field(default_factory=dict)
     nearby: list[str] = field(default_factory=list)
-    own: list[tuple[int, float, HeardLine]] = field(default_factory=list)
+    own: list[tuple[int, float, AimedLine]] = field(default_factory=list)
     """The speaker's earlier lines, newest first: lines ago, seconds ago, the line."""
     first_ago: int = FAR
     of_ten: int = 0
@@ -104,7 +104,7 @@ def collect_facts(conversation: Conversation, line: SpokenLine) -> Facts:
     return facts
 
 
-def _add_own(facts: Facts, heard: HeardLine, ago: int, seconds: float) -> None:
+def _add_own(facts: Facts, heard: AimedLine, ago: int, seconds: float) -> None:
     newest = not facts.own
     facts.own.append((ago, seconds, heard))
     facts.first_ago = ago
@@ -124,7 +124,7 @@ def _add_own(facts: Facts, heard: HeardLine, ago: int, seconds: float) -> None:
             person.answered_ago, person.after_answered = ago, person.lines
 
 
-def _add_other(facts: Facts, heard: HeardLine, ago: int, seconds: float, speaker: str) -> None:
+def _add_other(facts: Facts, heard: AimedLine, ago: int, seconds: float, speaker: str) -> None:
     said, own = heard.line, len(facts.own)
     person = facts.person(said.speaker)
     if person.last is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import anyio.lowlevel
 
 from nekro_core.agent.participation.addressee import AddresseeModel
-from nekro_core.agent.participation.conversation import WINDOW, Conversation, HeardLine, SpokenLine
+from nekro_core.agent.participation.conversation import WINDOW, AimedLine, Conversation, SpokenLine
 from nekro_core.agent.participation.facts import NEARBY
 from nekro_core.agent.participation.records import BOT, spoken_line
 from nekro_core.agent.participation.verdict import FollowVerdict, verdict_of
@@ -126,8 +126,8 @@ class FollowedChats:
         nearby = [*conversation.lines][-NEARBY:]
         if not any(BOT in (each.line.speaker, *each.line.named) for each in nearby):
             # The bot takes no part in this talk, so there is nothing to estimate.
-            conversation.add(HeardLine(line, dict.fromkeys(line.named, 1.0)))
+            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
             return FollowVerdict(goes_on=False)
         self._model = self._model or AddresseeModel.load()
-        reading = self._model.hear(conversation, line, BOT)
+        reading = self._model.add_line(conversation, line, BOT)
         return verdict_of(reading, line, self._model.threshold)

@@ -6,8 +6,12 @@ pairs of neighbouring characters, and cues are looked for anywhere in the text.
 """
 
 import re
+import tomllib
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 _READ = 1000
 """Characters of a line that are read. People's lines are shorter; normalizing takes the square of a
@@ -20,77 +24,11 @@ _LINK = re.compile(r"https?://\S+|www\.\S+")
 _SMILE = re.compile(r"[:;=]-?[)dp(](?![a-z0-9])|[😀-🙏🤣🤔]|\^_?\^")
 _DIGIT = re.compile(r"\d")
 
-CUES: dict[str, tuple[str, str]] = {
-    "agrees": (
-        "yes yeah yep yup ok okay sure right ya aye indeed k exactly correct true yea fine agreed",
-        "好 嗯 对 是的 行 可以 没问题 はい うん ええ そう 了解 いいよ",
-    ),
-    "denies": (
-        (
-            "no nope nah not don't doesn't can't cannot didn't isn't won't dont doesnt cant didnt "
-            "nothing never none wasn't wont isnt"
-        ),
-        "不 没 别 いや いいえ 違 ない ません",
-    ),
-    "thanks": (
-        "thanks thank thx ty tnx cheers thankyou thanx thnx",
-        "谢 感谢 多谢 ありがと どうも サンキュ 助か",
-    ),
-    "greets": (
-        "hi hello hey hola morning evening greetings yo sup howdy bye goodnight",
-        "你好 您好 早上好 晚安 再见 こんにちは おはよう こんばんは おやすみ",
-    ),
-    "everybody": (
-        "anyone anybody everyone everybody all guys someone somebody folks people",
-        "大家 各位 有人 谁 皆さん みんな 誰",
-    ),
-    "speaker": (
-        "i i'm im my me i've i'd i'll ive mine myself",
-        "我 私 俺 僕 自分",
-    ),
-    "hearer": (
-        "you your u you're youre you'll you've ur yours yourself",
-        "你 您 あなた 君",
-    ),
-    "points": (
-        "it that this it's its that's thats those these them there",
-        "这 那 它 それ これ あれ その この",
-    ),
-    "continues": (
-        "but and so because well then also though or still anyway cause",
-        "但 可是 所以 然后 那么 而且 因为 でも じゃ だから それで けど から",
-    ),
-    "reacts": (
-        (
-            "lol haha hmm hm oh ah wow heh hehe ooh aha ahh ohh lmao rofl nice cool great awesome "
-            "damn weird hah yay ugh ouch"
-        ),
-        "哈哈 呵呵 哦 啊 笑 草 厉害 へえ すごい なるほど",
-    ),
-    "inquires": (
-        (
-            "what how why where when which who what's whats how's is are do does did can could "
-            "would should any has have will whose"
-        ),
-        "什么 怎么 为什么 哪 何 多少 几 どう なぜ どこ いつ どれ",
-    ),
-    "attempts": (
-        "try tried trying did done works worked work working fixed got",
-        "试 弄 好了 成功 やった できた 動い 試",
-    ),
-    "apologizes": (
-        "sorry pardon excuse oops apologies",
-        "抱歉 对不起 不好意思 すみません ごめん",
-    ),
-}
-"""For each kind of cue: English words, and character sequences of Chinese and Japanese."""
-CUE_NAMES = tuple(CUES)
-_BY_WORD: dict[str, frozenset[int]] = {}
-for _at, (_latin, _) in enumerate(CUES.values()):
-    for _word in _latin.split():
-        _BY_WORD[_word] = _BY_WORD.get(_word, frozenset()) | {_at}
-_BY_CHARACTERS = [(each, at) for at, (_, east) in enumerate(CUES.values()) for each in east.split()]
-_ASKING_ENDS = "吗呢么嘛か"
+CUE_NAMES = (
+    "agrees", "denies", "thanks", "greets", "everybody", "speaker", "hearer",
+    "points", "continues", "reacts", "inquires", "attempts", "apologizes",
+)  # fmt: skip
+"""The kinds of cues, which are listed in ``cues.toml``."""
 _COMMON = frozenset(
     [
         "a",
@@ -221,24 +159,25 @@ def read_line(text: str) -> LineText:
     """Read one line of a person or of the bot. Only its beginning is read."""
     plain = unicodedata.normalize("NFKC", text[:_READ]).casefold()
     bare = _LINK.sub(" ", plain)
+    known = _cues()
     words, east = _WORD.findall(bare)[:_MOST_WORDS], "".join(_EAST.findall(bare))
     begins: set[int] = set()
     has: set[int] = set()
     for at, word in enumerate(words):
-        cues = _BY_WORD.get(word)
+        cues = known.by_word.get(word)
         if cues:
             has |= cues
             if at == 0:
                 begins |= cues
     if east:
-        for each, cue in _BY_CHARACTERS:
+        for each, cue in known.by_characters:
             at = east.find(each)
             if at >= 0:
                 has.add(cue)
                 if at == 0:
                     begins.add(cue)
     end = bare.rstrip(" 。.!！~～…")
-    asks = "?" in bare or (bool(east) and end[-1:] in _ASKING_ENDS)
+    asks = "?" in bare or (bool(east) and end[-1:] in known.question_ends)
     pairs = (east[at : at + 2] for at in range(len(east) - 1))
     flags = (
         len(plain) != len(bare) or bare != plain,
@@ -268,3 +207,23 @@ def read_line(text: str) -> LineText:
             *map(float, flags),
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cues:
+    by_word: Mapping[str, frozenset[int]]
+    by_characters: tuple[tuple[str, int], ...]
+    question_ends: frozenset[str]
+
+
+@cache
+def _cues() -> _Cues:
+    file = tomllib.loads((files(__package__) / "cues.toml").read_text("utf-8"))
+    by_word: dict[str, frozenset[int]] = {}
+    for at, name in enumerate(CUE_NAMES):
+        for word in file[name]["latin"].split():
+            by_word[word] = by_word.get(word, frozenset()) | {at}
+    by_characters = (
+        (each, at) for at, name in enumerate(CUE_NAMES) for each in file[name]["east"].split()
+    )
+    return _Cues(by_word, tuple(by_characters), frozenset(file["question_ends"]))

@@ -8,11 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nekro_core.system.errors import NekroError
+
 _MOST_DEPTH = 64
 """Maximum number of splits on the way to a leaf. The learnt trees have about ten."""
 
 
-class TreesUnreadable(ValueError):
+class TreesUnreadable(NekroError, ValueError):
     """The file of the learnt trees is not as this version expects it."""
 
 

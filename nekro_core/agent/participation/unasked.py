@@ -94,7 +94,7 @@ class UnaskedSpeech:
             return Refusal.JUDGED_ENOUGH
         return None
 
-    def judged(self, chat_key: ChatKey, settings: ParticipationSettings) -> None:
+    def count_question(self, chat_key: ChatKey, settings: ParticipationSettings) -> None:
         """Count a question to the quick model."""
         self._budget(chat_key, settings).judged.take(self._clock())
 

@@ -63,7 +63,7 @@ class UnaskedTurns:
             if refusal is not None:
                 logger.debug("{}: nothing is said unasked: {}", key, refusal)
                 return refusal
-            self._speech.judged(key, settings)
+            self._speech.count_question(key, settings)
             why = ""
             with anyio.move_on_after(_JUDGE_S):
                 why = await judge.wants_to_speak(key, records[-_READ:])

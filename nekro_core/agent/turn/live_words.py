@@ -19,7 +19,7 @@ from nekro_core.plugins.authoring.services import MessageEditor, MessageSender
 
 LEAST_CHARS = 80
 """Words are sent only after this many characters: in code mode because a block may still follow
-(docs/decisions/0042-words-as-they-are-written.md has the figures), and elsewhere so that "Sure!" is
+(docs/decisions/0043-words-as-they-are-written.md has the figures), and elsewhere so that "Sure!" is
 no message of its own."""
 _BLOCK = ("`", "~", "<")
 """A line that begins like this may begin a block of code."""

@@ -56,7 +56,7 @@ def test_any_talk_gives_probabilities_and_the_same_ones_again(
         conversation, at, likely = Conversation(), 0.0, []
         for who, pause, text, named in said:
             at += pause
-            reading = model.hear(conversation, line(who, at, text, named), BOT)
+            reading = model.add_line(conversation, line(who, at, text, named), BOT)
             likely.append(reading.likely)
             assert all(0 <= each <= 1 for each in (reading.likely, *reading.aims.values()))
             assert who not in reading.aims
@@ -72,12 +72,12 @@ def test_a_persons_next_line_after_the_bots_question_always_goes_on(
     model, conversation, at = AddresseeModel.load(), Conversation(), 0.0
     for who, pause, text, named in before:
         at += max(0.0, pause)
-        model.hear(conversation, line(who, at, text, named), BOT)
-    model.hear(conversation, line("lin", at + 1, "Nekro, a film?", frozenset({BOT})), BOT)
+        model.add_line(conversation, line(who, at, text, named), BOT)
+    model.add_line(conversation, line("lin", at + 1, "Nekro, a film?", frozenset({BOT})), BOT)
     asked = line(BOT, at + 5, "Funny or tense?", frozenset({"lin"}))
-    model.hear(conversation, asked, BOT)
+    model.add_line(conversation, asked, BOT)
     answer = line("lin", at + 20, reply)
-    verdict = verdict_of(model.hear(conversation, answer, BOT), answer, model.threshold)
+    verdict = verdict_of(model.add_line(conversation, answer, BOT), answer, model.threshold)
     assert verdict.goes_on
     assert TalkSign.ANSWERS_QUESTION in verdict.signs
 
@@ -90,9 +90,9 @@ def test_a_line_that_names_somebody_else_never_goes_to_the_bot(
     model, conversation, at = AddresseeModel.load(), Conversation(), 0.0
     for who, pause, words, named in before:
         at += max(0.0, pause)
-        model.hear(conversation, line(who, at, words, named), BOT)
+        model.add_line(conversation, line(who, at, words, named), BOT)
     said = line("lin", at + 1, text, frozenset({"mei"}))
-    assert not verdict_of(model.hear(conversation, said, BOT), said, model.threshold).goes_on
+    assert not verdict_of(model.add_line(conversation, said, BOT), said, model.threshold).goes_on
 
 
 def test_a_line_takes_less_than_three_milliseconds() -> None:
@@ -103,7 +103,7 @@ def test_a_line_takes_less_than_three_milliseconds() -> None:
         who = people[number * 7 % 20] if number % 5 else BOT
         said = line(who, 7.0 * number, f"is the shed number {number} open? I cannot find the key")
         began = time.thread_time()
-        model.hear(conversation, said, BOT)
+        model.add_line(conversation, said, BOT)
         took.append(time.thread_time() - began)
     assert sorted(took[100:])[50] < 0.003
 

@@ -103,7 +103,7 @@ def test_the_budgets_of_an_hour_end(clock: Clock) -> None:
     bot, few = speech(clock), ParticipationSettings(judged_an_hour=3, unasked_an_hour=1)
     for _ in range(3):
         assert bot.refusal(GROUP, few, PEOPLE) is None
-        bot.judged(GROUP, few)
+        bot.count_question(GROUP, few)
     assert bot.refusal(GROUP, few, PEOPLE) is Refusal.JUDGED_ENOUGH
     other = ChatKey.parse("fake-group_30004")
     assert bot.refusal(other, few, PEOPLE) is None, "each chat has its own"

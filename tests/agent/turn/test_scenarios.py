@@ -1,5 +1,5 @@
 """Conversations that went wrong once, with the replies that provoked it. The numbers are those of a
-list of 71 tried scenarios; what they showed is in decision 0042 and in the tests of this folder."""
+list of 71 tried scenarios; what they showed is in decision 0043 and in the tests of this folder."""
 
 import csv
 import io

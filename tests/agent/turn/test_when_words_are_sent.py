@@ -1,5 +1,5 @@
 """Counts on sixty realistic replies when their words would be sent. The figures are in decision
-0042."""
+0043."""
 
 import re
 from pathlib import Path
