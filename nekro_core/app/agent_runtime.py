@@ -15,16 +15,14 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
-<<<<<<< HEAD
 from nekro_core.agent.prompt.captions import PictureCaptions
-=======
 from nekro_core.agent.participation.upgrade import keep_participation
->>>>>>> main
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
@@ -45,6 +43,7 @@ from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.media.file_look import FileLooker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess
@@ -150,6 +149,7 @@ class AgentRuntime:
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
+                editor=message_io.outbox,
                 notices=NoticeSender(
                     message_io.outbox, catalogue, lambda: settings.nekro_agent.language
                 ),
@@ -168,6 +168,7 @@ class AgentRuntime:
                 ),
                 transcriber=message_io.transcriber,
                 captions=PictureCaptions(roles),
+                looks=FileLooks(message_io.store, message_io.media, FileLooker()),
                 capabilities=message_io.outbox.capabilities,
                 sandbox=partial(sandbox_facts, settings.nekro_sandbox),
                 memory=PromptMemory(message_io.memory),

@@ -107,6 +107,7 @@ class TurnRunner:
         self._outage = StoreOutage(chat_key)
         self._scope: anyio.CancelScope | None = None
         self._idle = anyio.Event()
+        self._request: TurnRequest | None = None
         self._trigger_seq = 0
         """The sequence number of the record that woke the running turn."""
         self._stopped_at: int | None = None
@@ -131,6 +132,15 @@ class TurnRunner:
         self._scope.cancel()
         return True
 
+    def on_record(self, record: Record) -> None:
+        """Tell the running turn that its asker has written again."""
+        request = self._request
+        if self._scope is None or request is None or request.new_lines is None:
+            return
+        trigger, person = request.trigger_record, record.author is Author.PERSON
+        if person and record.seq > trigger.seq and record.sender.user_id == trigger.sender.user_id:
+            request.new_lines.add(record)
+
     def on_recall(self, seq: int) -> None:
         """End the running turn at once if this record woke it."""
         if self._scope is not None and self._trigger_seq == seq:
@@ -148,6 +158,7 @@ class TurnRunner:
         in the store, and the next start finds it. Returns False if the store could not write the
         turn's row. Then nothing was done, and the question still waits."""
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
+        self._request = request
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
         recorders: list[TurnRecorder] = []
