@@ -212,6 +212,7 @@ class App:
                     documents=documents,
                     sources=sources,
                     chains=chains,
+                    roles=roles,
                     make_model=make_model,
                     clock=clock,
                     wall=wall,

@@ -14,6 +14,7 @@ from nekro_core.agent.commands.actions import ActionsInForce
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.unasked import QuickJudge
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
@@ -305,6 +306,7 @@ async def running_bot(
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
     memory: MemoryReader | None = None,
+    quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
@@ -362,6 +364,7 @@ async def running_bot(
             wall=time.time,
             transcriber=hearing,
             memory=memory or NoMemory(),
+            quick_judge=quick_judge,
         )
         erasing = PersonErasure(
             store,
@@ -403,6 +406,8 @@ async def running_bot(
             memory=memory,
             requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
+            sentences=None,
+            search=unused,
         )
         async with (
             AccountDirectory(store, folder) as accounts,
