@@ -31,8 +31,9 @@ async def test_a_note_is_shown_changed_ended_and_deleted(tmp_path: Path) -> None
         await expect(note).to_contain_text("Lin (10001)")
         assert await note.locator("img").count() == 0
         await note.get_by_role("button", name="Change").click()
-        await page.get_by_label("Note", exact=True).last.fill("likes coffee")
-        await page.get_by_role("button", name="Save").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Note", exact=True).fill("likes coffee")
+        await dialog.get_by_role("button", name="Save").click()
         note = page.locator("article").filter(has_text="likes coffee")
         await note.get_by_role("button", name="Does not hold any more").click()
         await expect(note).to_have_count(0)
