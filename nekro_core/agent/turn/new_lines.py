@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from nekro_core.system.errors import NekroError
 from nekro_core.chat import Record
 
 MOST_RESTARTS = 5
@@ -11,7 +12,7 @@ MOST_RESTARTS = 5
 request costs its prompt, and a person who never pauses would never get an answer."""
 
 
-class AskerWroteAgain(Exception):
+class AskerWroteAgain(NekroError):
     """The asker wrote a new line while nothing of the reply had run or was sent."""
 
 
