@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.upgrade import keep_participation
 from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
@@ -30,6 +31,7 @@ from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelRegistry, ModelSources
 from nekro_core.app.settings import Settings
+from nekro_core.app.unasked import RoleJudge
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
@@ -99,6 +101,7 @@ class AgentRuntime:
         """Build the runtime. When the block ends, all turns end."""
         policy_file = PolicyFile(documents)
         await policy_file.look()
+        await keep_participation(message_io.store, policy_file)
         personas = PersonaLibrary(data, wall, documents)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
@@ -165,6 +168,7 @@ class AgentRuntime:
                 capabilities=message_io.outbox.capabilities,
                 sandbox=partial(sandbox_facts, settings.nekro_sandbox),
                 memory=PromptMemory(message_io.memory),
+                quick_judge=RoleJudge(roles),
             )
             older = extensions.older
             erasure = PersonErasure(

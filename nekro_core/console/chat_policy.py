@@ -13,6 +13,7 @@ from nekro_core.operator.chat_policy import ChatPolicyView
 from nekro_core.operator.errors import InvalidParameters, OperatorError
 from nekro_core.operator.roles import AccessRole
 from nekro_core.policy import ChatState
+from nekro_core.policy.participation import Participation
 from nekro_core.system.errors import NekroError
 
 _LOOK_S = 5.0
@@ -75,6 +76,8 @@ class _PolicyForm:
         self._choice(policy, "mode", ["code", "tools"], policy.mode)
         answers = {True: say("chats.yes"), False: say("chats.no")}
         self._choice(policy, "private", answers, policy.private)
+        modes = {each.value: say(f"chats.participation_{each.value}") for each in Participation}
+        self._choice(policy, "participation", modes, policy.participation.value)
         self._quota(policy, "chat_quota", policy.chat_quota)
         self._quota(policy, "person_quota", policy.person_quota)
         commands = "\n".join(f"{name} = {each}" for name, each in policy.commands.items())

@@ -1,16 +1,14 @@
-"""Writes people's and models' words so that they cannot look like lines of the program.
+"""Writes people's and models' words on lines, without characters that people do not see.
 
-Notes and summaries are words of people, or of a model that has read such words. In a prompt each
-line of them begins with ``>``, like the messages of people. No instruction is taken from them.
+Notes and summaries are words of people, or of a model that has read such words. The prompt quotes
+each of their lines like the messages of people, so no instruction is taken from them.
 """
 
 import re
-from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 
 from nekro_core.chat import Author, Record, plain_text
 
-MARK = "> "
 _LINES = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 _UNSEEN = re.compile(
     "[\x00-\x09\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e"
@@ -29,11 +27,6 @@ def one_line(text: str, limit: int) -> str:
     clean = _UNSEEN.sub(" ", _LINES.sub(" ", text[: limit * _READ_FACTOR]))
     clean = _SPACES.sub(" ", clean).strip()
     return clean if len(clean) <= limit else f"{clean[: limit - 3].rstrip()}..."
-
-
-def quoted(lines: Iterable[str]) -> str:
-    """Return lines with the mark of quoted text. A line that has a line break becomes several."""
-    return "\n".join(f"{MARK}{each}" for line in lines for each in _LINES.split(line) if each)
 
 
 def record_line(record: Record, limit: int) -> str:

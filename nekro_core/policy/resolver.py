@@ -123,6 +123,9 @@ class PolicyResolver:
         trigger = self._trigger
         if overrides.private is not None:
             trigger = trigger.model_copy(update={"private": overrides.private})
+        if overrides.participation is not None:
+            of_chat = trigger.participation.model_copy(update={"mode": overrides.participation})
+            trigger = trigger.model_copy(update={"participation": of_chat})
         of_chats = Quota(
             turns=turn.chat_turns_a_day,
             tokens=turn.chat_tokens_a_day,

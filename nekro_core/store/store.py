@@ -44,6 +44,7 @@ from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
+from nekro_core.store.upgrade_notes import UpgradeNotes
 from nekro_core.store.values import Account
 
 
@@ -100,6 +101,7 @@ class Store:
         self.notes = NoteRepository(database)
         self.summaries = SummaryRepository(database)
         self.memory_chats = MemoryChatRepository(database)
+        self.upgrade_notes = UpgradeNotes(database)
         self.search = MessageSearch(database, self.messages)
         self.search_index = SearchIndexRepository(database)
         self.erasing = PersonEraser(

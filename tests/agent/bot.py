@@ -14,6 +14,7 @@ from nekro_core.agent.commands.actions import ActionsInForce
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.unasked import QuickJudge
 from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
@@ -307,6 +308,7 @@ async def running_bot(
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
     memory: MemoryReader | None = None,
+    quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
@@ -365,6 +367,7 @@ async def running_bot(
             transcriber=hearing,
             captions=captions,
             memory=memory or NoMemory(),
+            quick_judge=quick_judge,
         )
         erasing = PersonErasure(
             store,
@@ -406,6 +409,8 @@ async def running_bot(
             memory=memory,
             requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
+            sentences=None,
+            search=unused,
         )
         async with (
             AccountDirectory(store, folder) as accounts,

@@ -207,8 +207,6 @@ async def _turn(
     figures.slowest_section_ms = max(figures.slowest_section_ms, took_ms)
     figures.summary_tokens = max(figures.summary_tokens, estimate_tokens(shown.summary))
     figures.notes_tokens = max(figures.notes_tokens, estimate_tokens(shown.notes))
-    for line in (*shown.summary.splitlines(), *shown.notes.splitlines()):
-        assert line.startswith(("> ", "[summary] ", "[notes] ")), line
     await _add(store, chance.choice(("I see", "noted", "of course")), None, now)
     figures.turns += 1
     await memory.work()

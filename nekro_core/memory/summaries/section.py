@@ -4,7 +4,7 @@ from datetime import tzinfo
 
 from nekro_core.chat import ChatKey
 from nekro_core.llm.tokens import estimate_tokens
-from nekro_core.memory.quoted import day, quoted
+from nekro_core.memory.quoted import day
 from nekro_core.memory.summaries.summarizer import UNFOLDED, Summarizer
 from nekro_core.store import RECORDS_LEVEL, Store, SummaryRow
 
@@ -61,7 +61,7 @@ class SummarySection:
         )
         if not older:
             return ""
-        return f"[summary] {_number(older)} older messages are not shown: find_messages finds them."
+        return f"{_number(older)} older messages are not shown: find_messages finds them."
 
 
 def _written(
@@ -73,18 +73,18 @@ def _written(
 ) -> str:
     begun = (whole or rows[0]).begun
     head = (
-        f"[summary] Of {_number(older)} older messages, since {day(begun, zone)}. A program wrote "
-        "it; find_messages finds the messages themselves:"
+        f"{_number(older)} older messages since {day(begun, zone)}, summarized by a program; "
+        "find_messages finds the messages themselves."
     )
     left = tokens - estimate_tokens(head)
     first: list[str] = []
     if whole is not None:
         span = f"{day(whole.begun, zone)} to {day(whole.ended, zone)}"
-        first.append(quoted([f"{span}: {whole.text}"]))
+        first.append(f"{span}: {whole.text}")
     left -= sum(map(estimate_tokens, first))
     newest: list[str] = []
     for row in reversed(rows):
-        text = quoted([f"{day(row.ended, zone)}: {row.text}"])
+        text = f"{day(row.ended, zone)}: {row.text}"
         left -= estimate_tokens(text)
         if left < 0 and (newest or first):
             break

@@ -61,6 +61,7 @@ from nekro_core.store.models.turns import (
     ToolCallTable,
     TurnTable,
 )
+from nekro_core.store.models.upgrades import UpgradeNoteTable
 
 __all__ = [
     "AccountTable",
@@ -95,6 +96,7 @@ __all__ = [
     "TimerTable",
     "ToolCallTable",
     "TurnTable",
+    "UpgradeNoteTable",
     "UserTable",
     "WaitingTable",
 ]

@@ -277,3 +277,25 @@ async def test_operators_set_the_model_or_a_chain_and_everybody_sees_it(
         assert await command(bot, "/model default", user="boss") == (
             "From now on answers here: usual-0"
         )
+
+
+async def test_an_administrator_sets_whom_the_bot_answers_in_a_group(
+    folder: Path, boxes: BoxCache
+) -> None:
+    model = ScriptedModel([answer("Funny or tense?"), answer("Funny or tense?"), answer("Jaws")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await command(bot, "/participation") == "You may not use /participation."
+        assert "goes on talking to me" in await command(bot, "/participation", role=Role.OWNER)
+        assert await command(bot, "/participation mentioned", role=Role.OWNER) == (
+            "I answer whoever mentions me or calls my name."
+        )
+        await bot.ask("Nekro, a film?", GROUP)
+        await bot.say("a tense one", GROUP)
+        await command(bot, "/participation default", role=Role.OWNER)
+        assert "participation" not in (folder / "conduct.toml").read_text()
+        await bot.ask("Nekro, a film?", GROUP)
+        assert await bot.ask("a tense one", GROUP) == ["Jaws"]
+        assert len(model.requests) == 3
+        refused = await command(bot, "/participation always", role=Role.OWNER)
+        assert "mentioned" in refused
+        assert "lively" in refused

@@ -14,6 +14,7 @@ import pytest
 from nekro_core.chat import Text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.policy.participation import Participation, ParticipationSettings
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import BoxCache
@@ -39,7 +40,12 @@ async def test_each_person_is_answered_once_in_turns_of_their_own(
         yield "send_channel_message('done')\n```"
 
     model, tools = ScriptedModel(script), [wishes.carry_out]
-    trigger = TriggerSettings(debounce_s=0.01, burst_turns=0, hour_turns=0)
+    trigger = TriggerSettings(
+        debounce_s=0.01,
+        burst_turns=0,
+        hour_turns=0,
+        participation=ParticipationSettings(mode=Participation.MENTIONED),
+    )
     async with running_bot(folder, boxes, model, tools=tools, trigger=trigger) as bot:
         asked: list[tuple[str, str]] = []
         for number in range(40):
