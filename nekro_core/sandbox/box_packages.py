@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -135,8 +135,10 @@ class BoxPackages:
                     "NEKRO_SANDBOX__PACKAGES=false"
                 )
             await anyio.to_thread.run_sync(_add_font, fetched)
-            # A module that cannot be compiled could not be imported either.
-            await run(self._compiler(fetched), _COMPILE_S)
+            # Without compiled modules, imports are slower, and nothing else. A module that cannot be
+            # compiled could not be imported either.
+            with suppress(TimeoutError):
+                await run(self._compiler(fetched), _COMPILE_S)
             await anyio.to_thread.run_sync(self._show, fetched)
         finally:
             with anyio.CancelScope(shield=True):
