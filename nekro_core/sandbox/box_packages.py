@@ -8,6 +8,7 @@ made before the packages came see them, too. ``box_packages.txt`` has the versio
 import fcntl
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,16 @@ _COMPILE_S = 900.0
 _LOOK_AGAIN_S = 1.0
 _FONT = "cvttf_NotoSansCJK_Regular"
 """The bot's own package with a font for Chinese, Japanese and Korean."""
-_FAMILIES = "font.family: DejaVu Sans, Noto Sans CJK SC, Noto Sans CJK JP, Noto Sans\n"
+_FAMILIES = "#font.family: DejaVu Sans, Noto Sans CJK TC"
+_USUAL_FAMILY = re.compile(r"^#?font\.family:.*$", re.MULTILINE)
+"""The line of matplotlib's settings. It reads its own file without the leading signs."""
+FONT_SETTINGS = f"{PLACE}/fonts.conf"
+"""Settings of fontconfig in a box. Without any, its programs complain on each use."""
+_FONT_SETTINGS = """\
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>/usr/share/fonts</dir><cachedir>/tmp/fontconfig</cachedir></fontconfig>
+"""
 
 
 class PackagesUnavailable(Exception):
@@ -208,10 +218,12 @@ def _add_font(fetched: Path) -> None:
     spec = find_spec(_FONT)
     if spec is None or spec.origin is None or not data.is_dir():
         return
-    for font in Path(spec.origin).parent.rglob("*.ttf"):
+    for font in Path(spec.origin).parent.rglob("*.[ot]tf"):
         shutil.copyfile(font, data / "fonts" / "ttf" / font.name)
-    with (data / "matplotlibrc").open("a", encoding="utf-8") as settings:
-        settings.write(_FAMILIES)
+    settings = data / "matplotlibrc"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(_USUAL_FAMILY.sub(_FAMILIES, text, count=1), encoding="utf-8")
+    (fetched / "fonts.conf").write_text(_FONT_SETTINGS, encoding="utf-8")
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nekro_core.sandbox.box_packages import PLACE
+from nekro_core.sandbox.box_packages import FONT_SETTINGS, PLACE
 from nekro_core.sandbox.jail.interpreter import Interpreter, ProcessIdentity, find_interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
 
@@ -83,7 +83,11 @@ def find_templates(
             base,
             binds=((packages, PLACE),),
             packages=PLACE,
-            environment=(("PYTHONPATH", PLACE), *_ONE_THREAD),
+            environment=(
+                ("PYTHONPATH", PLACE),
+                ("FONTCONFIG_FILE", FONT_SETTINGS),
+                *_ONE_THREAD,
+            ),
         )
     found = _without_pip(base, identity)
     return {name: _with_pip(one) for name, one in found.items()} if pip else found
@@ -105,7 +109,9 @@ def _without_pip(base: BoxTemplate, identity: ProcessIdentity) -> dict[str, BoxT
             binds=(*base.binds, *binds),
             packages=packages,
             preload=_PRELOAD,
-            environment=(("PYTHONPATH", packages), *_ONE_THREAD),
+            environment=tuple(
+                (dict(base.environment) | {"PYTHONPATH": packages} | dict(_ONE_THREAD)).items()
+            ),
         )
     if _GIT.is_file():
         found["alpine/git"] = base

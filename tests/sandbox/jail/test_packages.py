@@ -9,7 +9,7 @@ from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.box_packages import NAMES, PackagesUnavailable
 from nekro_core.sandbox.jail.backend import JailBackend
 from nekro_core.sandbox.settings import SandboxSettings
-from tests.sandbox.run_code import run_code
+from tests.sandbox.run_code import play
 
 pytestmark = [pytest.mark.jail, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -54,7 +54,7 @@ pyplot.savefig("chart.png")
 table.to_excel("sales.xlsx", index=False)
 print(table.loc[table["值"].idxmax(), "城市"])
 """
-    assert (await run_code(box, code)).output.strip() == "上海"
+    assert (await play(box, code)).output.strip() == "上海"
     assert (await box.read_file("/home/user/chart.png", limit=1_000_000)).startswith(b"\x89PNG")
     assert (await box.read_file("/home/user/sales.xlsx", limit=1_000_000)).startswith(b"PK")
 
@@ -69,7 +69,7 @@ draw.polygon(((5, 20), (25, 5), (45, 20)), fill="red")
 picture.convert("L").rotate(90, expand=True).save("house.png")
 print(Image.open("house.png").size, Image.open("house.png").mode)
 """
-    assert (await run_code(box, code)).output.strip() == "(40, 60) L"
+    assert (await play(box, code)).output.strip() == "(40, 60) L"
 
 
 async def test_documents_and_formulas_work(box: Box) -> None:
@@ -82,7 +82,7 @@ print(docx.Document("letter.docx").paragraphs[0].text)
 x = sympy.symbols("x")
 print(sympy.integrate(x**2, x), int(numpy.arange(4).sum()))
 """
-    assert (await run_code(box, code)).output.split() == ["hello", "x**3/3", "6"]
+    assert (await play(box, code)).output.split() == ["hello", "x**3/3", "6"]
 
 
 async def test_the_packages_cannot_be_changed_and_show_no_path_of_the_host(box: Box) -> None:
@@ -94,7 +94,7 @@ except OSError as error:
     print(error.strerror)
 print([line.split()[3] for line in open("/proc/self/mountinfo") if "/opt/packages" in line])
 """
-    refused, mounted = (await run_code(box, code)).output.strip().split("\n")
+    refused, mounted = (await play(box, code)).output.strip().split("\n")
     assert refused == "Read-only file system"
     assert "box-packages" in mounted
     assert "/home" not in mounted
