@@ -6,6 +6,7 @@ FRESH  := /tmp/nekro-fresh
 SYNAPSE := .venv-synapse
 ASTRBOT := .venv-astrbot
 LANGBOT := .venv-langbot
+FOLLOWS := .venv-follows
 MUTMUT  := .venv-mutants
 PYTHON312 ?= python3.12
 BIN    := $(VENV)/bin
@@ -16,7 +17,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format pictures bench compare mutants crash upgrade soak peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -31,8 +32,10 @@ help:
 	@echo "make peers    the same questions to this bot, AstrBot and LangBot; half an hour, 2.5 GB of disk"
 	@echo "make attack   every attack on boxes, long: reported, fuzzed, 1,000 boxes made and destroyed"
 	@echo "make soak     an hour of 50 messages a second in 500 chats (MINUTES=60)"
+	@echo "make year     a year of a group of 12 people: does the memory stay within its bounds?"
 	@echo "make mutants  small faults in the most important modules: which does no test notice? 30 minutes"
 	@echo "make pictures the pictures of the console in docs/images/console; 2 minutes, needs Chromium"
+	@echo "make follows  learn anew to whom a line of a group goes (DATA=FOLDER); make follows-judge"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make upgrade  the data folder of an older commit (FROM=e61814b) opened by this code"
 	@echo "make stdlib   the code stream over every module of the standard library"
@@ -104,6 +107,9 @@ FROM ?= e61814b
 upgrade: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.e2e.upgrade $(FROM) $(ARGS)
 
+year: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.memory.year $(ARGS)
+
 MINUTES := 60
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m bench.soak --minutes $(MINUTES) $(ARGS)
@@ -118,6 +124,17 @@ stdlib: $(VENV)/.installed-dev
 # Installs and loads every adapter that uniseg knows; then WRITE_DOCS=1 make test ARGS=-kplatforms_page
 platforms:
 	python3 scripts/platforms/try_all.py python3.11 python3.12
+
+# Learns to whom a line of a group goes (docs/decisions/0042-taking-part.md): DATA is the unpacked folder
+# "data" of github.com/jkkummerfeld/irc-disentanglement. About ten minutes on an idle machine.
+DATA ?= data/irc-disentanglement
+follows: $(FOLLOWS)/.installed
+	PYTHONPATH=. $(FOLLOWS)/bin/python scripts/follows/learn.py $(DATA) $(ARGS)
+	@$(MAKE) --no-print-directory follows-judge DATA=$(DATA)/dev
+
+# How good that is, on a folder of such conversations.
+follows-judge: $(FOLLOWS)/.installed
+	PYTHONPATH=. $(FOLLOWS)/bin/python scripts/follows/judge.py $(DATA)
 
 # Opens every page of the console in Chromium, in a bot whose chats are invented.
 pictures: $(VENV)/.installed-dev
@@ -149,8 +166,14 @@ $(MUTMUT)/.installed:
 	@$(MUTMUT)/bin/python -m pip --disable-pip-version-check install --quiet "mutmut==3.8.1"
 	@touch $@
 
+$(FOLLOWS)/.installed:
+	@echo "Installing LightGBM and scikit-learn, with which the bot's decisions are learnt (once) ..."
+	@$(PYTHON) -m venv $(FOLLOWS)
+	@$(FOLLOWS)/bin/python -m pip --disable-pip-version-check install --quiet "lightgbm>=4.5,<5" "scikit-learn>=1.5,<2" "numpy>=2"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-3.* .mutants $(SYNAPSE) $(ASTRBOT) $(LANGBOT) $(MUTMUT) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-3.* .mutants $(SYNAPSE) $(ASTRBOT) $(LANGBOT) $(MUTMUT) $(FOLLOWS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # An environment remembers its own folder and its Python; one that was moved must be made again. Only
 # said here: what a person has in it is theirs to throw away.

@@ -1,5 +1,6 @@
-"""How fast the operator's console is in a database with 1,000,000 messages: its lists, its pages in
-Chromium, news on an open page, and what an open console and recorded prompts cost a turn."""
+"""How fast the operator's console is in a database with 1,000,000 messages: its lists in the store
+and over HTTP, its pages in Chromium, news on an open page, and what an open console and recorded
+prompts cost a turn."""
 
 import os
 import shutil
@@ -7,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.console_answers import answer_figures
 from bench.console_lists import list_figures
 from bench.console_live import live_figures
 from bench.console_pages import page_figures
@@ -48,6 +50,7 @@ async def figures_of(folder: Path, *, few: bool) -> list[Figure]:
     thing is measured a few times."""
     async with Store.open(f"sqlite://{folder}/data/nekro.sqlite3") as store:
         found = _measured("lists", await list_figures(store))
+    found += _measured("answers", await answer_figures(folder, few=few))
     found += _measured("pages", await page_figures(folder, few=few))
     found += _measured("open pages", await live_figures(folder, few=few))
     found += _measured("recorded prompts", await recording_figures(few=few))

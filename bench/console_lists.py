@@ -141,6 +141,10 @@ def _of_statistics(now: float) -> Iterator[tuple[str, Question]]:
     )
     yield "statistics: latencies of a year", lambda s: s.statistics.latency(first, **year)
     yield (
+        "statistics: a year's latencies of the busiest chat",
+        lambda s: s.statistics.latency(first, **year, **chat),
+    )
+    yield (
         "statistics: a year's latencies by day",
         lambda s: s.statistics.latency_series(first, Period.DAY, **year),
     )

@@ -30,6 +30,8 @@ from nekro_core.api.chat import (
     Voice,
 )
 
+from .faces import card_words, face_name
+
 Json = Mapping[str, Any]
 
 SUMMARY_LENGTH = 200
@@ -135,7 +137,8 @@ async def _read(kind: str, data: Json, lookups: OneBotLookups) -> Segment:
             return await lookups.bundle(data)
         case "poke":
             return Notice("poke", target_id=words(data.get("id") or data.get("qq")))
-    return Unknown(kind, summary_of(data))
+    told = face_name(data) if kind == "face" else card_words(data) if kind == "json" else ""
+    return Unknown(kind, words(told)[:SUMMARY_LENGTH] or summary_of(data))
 
 
 def summary_of(data: Json) -> str:

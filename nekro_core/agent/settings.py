@@ -13,7 +13,10 @@ from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 class PromptSettings(LiveSettings):
     """Limits of a prompt's content."""
 
-    history: int = Field(default=40, ge=1, le=500)
+    history_tokens: int = Field(default=8000, ge=500, le=200_000)
+    """Size of the history in a prompt, in estimated tokens; at most a quarter of the model's
+    context. When it is full, its older half is left out at once."""
+    history: int = Field(default=400, ge=1, le=1000)
     """Maximum number of messages of the chat's history in a prompt."""
     message_chars: int = Field(default=3000, ge=200)
     """Maximum number of characters of a message. The middle of a longer message is left out."""

@@ -18,6 +18,8 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.files import BoxFileSystem
+from nekro_core.plugins.authoring.found_messages import FoundMessage, MessageMatches
+from nekro_core.plugins.authoring.memory import ChatMemory, ChatNote, KnowledgeEntry
 from nekro_core.plugins.authoring.web import WebhookRequest
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "AgentMessageSegment",
     "AgentMessageSegmentType",
     "BoxFileSystem",
+    "ChatMemory",
     "ChatMessageSegment",
     "ChatMessageSegmentAt",
     "ChatMessageSegmentFile",
@@ -33,7 +36,11 @@ __all__ = [
     "ChatMessageSegmentJsonCard",
     "ChatMessageSegmentPoke",
     "ChatMessageSegmentType",
+    "ChatNote",
     "ChatType",
+    "FoundMessage",
+    "KnowledgeEntry",
     "MessageContent",
+    "MessageMatches",
     "WebhookRequest",
 ]

@@ -15,8 +15,10 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.upgrade import keep_participation
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.turn.notices import NoticeSender
@@ -24,17 +26,20 @@ from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.erasure import personal_data
 from nekro_core.app.extensions import Extensions
+from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
-from nekro_core.app.models import ModelRegistry
+from nekro_core.app.models import ModelRegistry, ModelSources
 from nekro_core.app.settings import Settings
+from nekro_core.app.unasked import RoleJudge
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
+from nekro_core.llm.chains import ModelChains
+from nekro_core.llm.current import CurrentModel
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
-from nekro_core.llm.named import NamedModels
-from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
@@ -45,7 +50,6 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.documents import DocumentFolder
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.secrets import kept_secret
-from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,9 @@ class AgentRuntime:
         message_io: MessageIO,
         boxes: BoxServices,
         extensions: Extensions,
-        model: ReplaceableModel,
+        sources: ModelSources,
+        chains: ModelChains,
+        roles: RoleModels,
         make_model: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         logs: LogBook,
         documents: DocumentFolder,
@@ -92,28 +98,31 @@ class AgentRuntime:
         """Build the runtime. When the block ends, all turns end."""
         policy_file = PolicyFile(documents)
         await policy_file.look()
+        await keep_participation(message_io.store, policy_file)
         personas = PersonaLibrary(data, wall, documents)
         maibot = extensions.maibot
         async with AsyncExitStack() as stack:
-            named_models = NamedModels(settings.nekro_models, staged=maibot.hooked)
-            stack.push_async_callback(named_models.aclose)
-            hooked_model = maibot.hooked(model)
+            chains.staged = maibot.hooked
+            named_models = sources.named
+            turn_model = CurrentModel(lambda: chains.of_turns() or maibot.hooked(sources.default))
             policies = PolicyResolver(
                 policy_file,
                 settings.nekro_agent,
                 settings.nekro_trigger,
-                hooked_model,
-                named_models.get,
+                turn_model,
+                chains.of_turns,
                 personas=personas.text,
                 adapter_of=message_io.store.accounts.adapter_of,
+                saving=chains.saving,
             )
             extensions.plugins.services.tool_choices.use(lambda chat: policies.of(chat).tools)
+            named_models.listen(chains.changed)  # before the policies, which ask for chains
             named_models.listen(policies.recompute)
             personas.listen(policies.recompute)
             models = ModelRegistry(
                 settings.nekro_llm,
-                model,
-                named_models,
+                sources,
+                chains,
                 extensions.models,
                 make_model,
                 settings.nekro_embedded,
@@ -131,9 +140,6 @@ class AgentRuntime:
                 access=CommandAccess(settings.commands, policy_file),
             )
             prompt = settings.nekro_agent.prompt
-            vectors = SentenceVectors() if prompt.search_by_meaning else None
-            if vectors is not None:
-                stack.push_async_callback(vectors.aclose)
             services = SessionServices(
                 store=message_io.store,
                 inbox=message_io.inbox,
@@ -151,8 +157,14 @@ class AgentRuntime:
                 run_limits=settings.nekro_sandbox.limits,
                 clock=clock,
                 wall=wall,
-                discovery=ToolDiscovery(prompt.found_tools, message_io.store.plugin_data, vectors),
+                discovery=ToolDiscovery(
+                    prompt.found_tools, message_io.store.plugin_data, message_io.sentences
+                ),
                 transcriber=message_io.transcriber,
+                capabilities=message_io.outbox.capabilities,
+                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                memory=PromptMemory(message_io.memory),
+                quick_judge=RoleJudge(roles),
             )
             older = extensions.older
             erasure = PersonErasure(
@@ -169,6 +181,7 @@ class AgentRuntime:
                     older=older,
                     conduct=policy_file,
                     logs=logs,
+                    memory=message_io.memory,
                     requests=message_io.requests,
                     announcements=message_io.announcements,
                 ),
@@ -182,11 +195,13 @@ class AgentRuntime:
                 policies=policies,
                 actions=command_actions,
                 settings=settings.nekro_agent,
+                inbox=message_io.inbox,
+                memory=message_io.memory,
                 clock=clock,
                 wall=wall,
             )
             sessions = await stack.enter_async_context(
-                Sessions(services, commands, hooked_model, erasure)
+                Sessions(services, commands, turn_model, erasure)
             )
             older.reset = sessions.reset
             older.code_runner = ChatCodeRunner(services)

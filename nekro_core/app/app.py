@@ -22,7 +22,9 @@ from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.documents import open_documents
 from nekro_core.app.extensions import Extensions
+from nekro_core.app.memory import QuickModel
 from nekro_core.app.message_io import MessageIO
+from nekro_core.app.models import ModelSources
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
 from nekro_core.app.operator_settings import RunningSettingsBook
@@ -38,11 +40,17 @@ from nekro_core.chat import ChatKey
 from nekro_core.console.web_site import ConsoleSite, WebSettingWrong
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
+from nekro_core.llm.chains import ModelChains
+from nekro_core.llm.current import CurrentModel
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel, EmbeddedSettings
 from nekro_core.llm.model import ChatModel
+from nekro_core.llm.named import NamedModels
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.role_budget import BudgetedRoles, RoleBudget
+from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
@@ -87,6 +95,7 @@ class App:
         plugins: PluginRegistry,
         adapters: dict[str, Adapter],
         timers: TimerService,
+        memory: MemoryKeeper,
         boxes: BoxServices,
         data: Path,
         platforms: PlatformControl,
@@ -104,6 +113,8 @@ class App:
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
         self.plugins = plugins
+        self.memory = memory
+        """What the bot remembers of chats."""
         self._tasks = tasks
         self._data = data
         self.settings = settings
@@ -166,7 +177,17 @@ class App:
             own_model = ReplaceableModel(
                 model or make_model(settings.nekro_llm, settings.nekro_embedded)
             )
-            stack.push_async_callback(own_model.aclose)
+            sources = ModelSources(
+                own_model,
+                NamedModels(settings.nekro_models),
+                lambda: make_model(LLMSettings(), settings.nekro_embedded),
+            )
+            stack.push_async_callback(sources.aclose)
+            chains = ModelChains(settings.nekro_roles, sources.find, clock=clock)
+            roles = BudgetedRoles(
+                chains, RoleBudget(settings.nekro_roles, message_io.store.model_uses, wall)
+            )
+            message_io.memory.use_model(QuickModel(roles))
             extensions = await stack.enter_async_context(
                 Extensions.open(
                     settings,
@@ -175,7 +196,8 @@ class App:
                     message_io=message_io,
                     accept=host.accept,
                     boxes=boxes,
-                    model=own_model,
+                    model=CurrentModel(lambda: chains.model(ModelRole.CHAT) or own_model),
+                    roles=roles,
                     wall=wall,
                 )
             )
@@ -188,7 +210,9 @@ class App:
                     extensions=extensions,
                     logs=logs,
                     documents=documents,
-                    model=own_model,
+                    sources=sources,
+                    chains=chains,
+                    roles=roles,
                     make_model=make_model,
                     clock=clock,
                     wall=wall,
@@ -232,6 +256,7 @@ class App:
             async def follow_settings() -> None:
                 message_io.timers.timezone = settings.nekro_agent.timezone
                 extensions.follow_settings(settings)
+                chains.changed()
                 runtime.services.policies.recompute()
                 await runtime.models.replace(
                     settings.nekro_llm, settings.nekro_models, settings.nekro_embedded
@@ -252,6 +277,7 @@ class App:
                 plugins=extensions.plugins,
                 adapters=message_io.adapters,
                 timers=message_io.timers,
+                memory=message_io.memory,
                 boxes=boxes,
                 data=data,
                 platforms=platforms,

@@ -17,6 +17,7 @@ from nekro_core.compat.nekro_agent.host import FactsFile, NekroAgentHost
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 from nekro_core.system.logs.book import LogBook
@@ -34,6 +35,7 @@ def personal_data(
     older: NekroAgentHost,
     conduct: PolicyFile,
     logs: LogBook,
+    memory: MemoryKeeper,
     requests: ContactRequests,
     announcements: Announcements,
 ) -> Sequence[Eraser]:
@@ -42,6 +44,7 @@ def personal_data(
         partial(_from_vectors, vectors),
         partial(_from_facts, older),
         partial(_from_conduct, conduct),
+        partial(_from_memory, memory),
         partial(_from_requests, requests),
         partial(_from_announcements, announcements),
         partial(_from_stickers, data / "emoji"),
@@ -56,6 +59,14 @@ async def _from_vectors(
     vectors: EmbeddedVectorStore, _person: Person, _traces: PersonTraces, forgotten: RedactionTarget
 ) -> int:
     return await vectors.forget(forgotten)
+
+
+async def _from_memory(
+    memory: MemoryKeeper, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
+) -> int:
+    """Forget what the memory holds in memory about the person's private chats, and erase their
+    documents. The notes and summaries are erased with the other rows of the database."""
+    return await memory.erase(person, traces.private)
 
 
 async def _from_facts(

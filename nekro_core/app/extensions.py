@@ -18,6 +18,7 @@ from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
+from nekro_core.compat.nekro_agent.changed_message import changed_segments
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
@@ -27,6 +28,7 @@ from nekro_core.compat.nekro_agent.models.groups import ModelGroups
 from nekro_core.compat.nekro_agent.sql import default_connection
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.model import ChatModel
+from nekro_core.llm.role_budget import BudgetedRoles
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
 from nekro_core.plugins.authoring.services import Services
@@ -79,6 +81,7 @@ class Extensions:
         accept: Callable[[ChatMessage], Awaitable[None]],
         boxes: BoxServices,
         model: ChatModel,
+        roles: BudgetedRoles,
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Load the plugins. The log and ``nekro plugin list`` name the plugins that cannot be
@@ -108,6 +111,7 @@ class Extensions:
                     message_io=message_io,
                     boxes=boxes,
                     model=model,
+                    roles=roles,
                     vectors=vectors,
                     older=older,
                     wall=wall,
@@ -151,6 +155,7 @@ class Extensions:
                     legacy=LegacySupport(
                         make_context=LegacyAgentCtx,
                         message_form=LegacyChatMessage.of,
+                        message_changes=changed_segments,
                         keeps_silent=older.keeps_silent,
                         persona=older.persona,
                         box_extras=box_extras,
@@ -193,6 +198,7 @@ async def _open_services(
     message_io: MessageIO,
     boxes: BoxServices,
     model: ChatModel,
+    roles: BudgetedRoles,
     vectors: EmbeddedVectorStore,
     older: NekroAgentServices,
     may_send_elsewhere: set[str],
@@ -203,7 +209,11 @@ async def _open_services(
         speaker = open_speaker(settings.nekro_speech)
         stack.push_async_callback(speaker.aclose)
         models = PluginModels(
-            model, settings.nekro_llm, settings.nekro_models, UsageLedger(store.model_uses, wall)
+            model,
+            settings.nekro_llm,
+            settings.nekro_models,
+            UsageLedger(store.model_uses, wall),
+            roles=roles,
         )
         stack.push_async_callback(models.aclose)
         packages = bounds.shelf(data)
@@ -234,10 +244,12 @@ async def _open_services(
                 ModelGroups: groups,
             },
             timers=message_io.timers,
+            memory=message_io.memory,
             models=models,
             vectors=vectors,
             tasks=tasks,
             uses=PluginUses(clock=time.monotonic, wall=wall),
+            search=message_io.search.finder,
         )
         yield services, PluginModelViews(endpoints=models, groups=groups, host=older)
 

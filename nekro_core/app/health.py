@@ -71,6 +71,18 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
 
 
+def quick_problems(settings: Settings, problem_of_settings: str) -> tuple[Finding, ...]:
+    """Run the checks that start nothing, ask nobody and take less than a millisecond. Returns what
+    is wrong. ``problem_of_settings`` says what is wrong with the settings' files; it may be empty.
+    """
+    data = settings.nekro_data_dir
+    found = [_disk(data), *_adapters(settings), *_files_of_operators(data)]
+    if problem_of_settings:
+        remedy = "correct the file; until then the last good settings stay in force"
+        found.append(Finding(area="settings", ok=False, seen=problem_of_settings, remedy=remedy))
+    return tuple(each for each in found if each.ok is False)
+
+
 def code_stream() -> Finding:
     """Check that this Python splits code into statements correctly. Some builds of Python do
     not."""

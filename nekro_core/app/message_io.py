@@ -26,12 +26,15 @@ from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.retention import RetentionLoop
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.search.open import MessageSearchService
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
-from nekro_core.timers import TimerService
+from nekro_core.timers import TimerService, zone_of
+from nekro_core.tools.discovery import SentenceVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,8 @@ class MessageIO:
 
     Attributes:
         adapters: The adapters by name. Adapters may be added later.
+        sentences: The sentence encoder; None if the operator has switched it off.
+        search: Finds messages.
     """
 
     store: Store
@@ -54,8 +59,11 @@ class MessageIO:
     journal: ChatJournal
     transcriber: VoiceTranscriber
     timers: TimerService
+    memory: MemoryKeeper
     requests: ContactRequests
     announcements: Announcements
+    sentences: SentenceVectors | None
+    search: MessageSearchService
 
     @classmethod
     @asynccontextmanager
@@ -117,8 +125,35 @@ class MessageIO:
                     wall=wall,
                 )
             )
+            memory = MemoryKeeper(
+                store,
+                settings.nekro_memory,
+                data=data,
+                secret=partial(kept_secret, data, "memory"),
+                messages_days=lambda: keep.messages_days,
+                zone=lambda _: zone_of(settings.nekro_agent.timezone),
+                clock=clock,
+                wall=wall,
+            )
+            await memory.load()
+            stack.callback(memory.knowledge.close)
+            tasks.start_soon(memory.live, name="memory")
+            tasks.start_soon(memory.knowledge.live, name="documents to look things up in")
             announcements = await stack.enter_async_context(
                 Announcements(data / ANNOUNCEMENTS, outbox.send, clock=wall)
+            )
+            sentences = None
+            if settings.nekro_agent.prompt.search_by_meaning:
+                sentences = SentenceVectors()
+                stack.push_async_callback(sentences.aclose)
+            search = await stack.enter_async_context(
+                MessageSearchService.open(
+                    store,
+                    sentences,
+                    timezone=settings.nekro_agent.timezone,
+                    clock=clock,
+                    wall=wall,
+                )
             )
             yield cls(
                 store=store,
@@ -133,8 +168,11 @@ class MessageIO:
                 journal=ChatJournal(store, inbox),
                 transcriber=transcriber,
                 timers=timers,
+                memory=memory,
                 requests=ContactRequests(data, adapters, clock=wall),
                 announcements=announcements,
+                sentences=sentences,
+                search=search,
             )
 
 

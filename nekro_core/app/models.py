@@ -1,17 +1,20 @@
-"""Holds the models of the bot, and changes them while it runs."""
+"""Holds the models of the bot by name, and changes them while it runs."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import anyio
 
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups, replace_groups
+from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, EmbeddedState
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
 from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.role_settings import DEFAULT, EMBEDDED
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.models.endpoints import PluginModels
 
@@ -25,13 +28,70 @@ class PluginModelViews:
     host: NekroAgentHost
 
 
+class ModelSources:
+    """The models of a running bot by name. Its owner must call `aclose`.
+
+    Args:
+        default: The default model, which may be the embedded one.
+        named: The model groups.
+        make_embedded: Makes the embedded model. It is called when a chain first names it, unless it
+            is the default model.
+    """
+
+    def __init__(
+        self,
+        default: ReplaceableModel,
+        named: NamedModels,
+        make_embedded: Callable[[], ChatModel],
+    ) -> None:
+        self.default = default
+        self.named = named
+        self._make_embedded = make_embedded
+        self._embedded: ReplaceableModel | None = None
+
+    def find(self, name: str) -> ChatModel | None:
+        """Return the model of a name; None if there is none that answers chats."""
+        if name == DEFAULT:
+            return self.default
+        if name != EMBEDDED:
+            return self.named.get(name)
+        if isinstance(self.default.present, EmbeddedModel):
+            return self.default
+        if self._embedded is None:
+            self._embedded = ReplaceableModel(self._make_embedded())
+        return self._embedded
+
+    @property
+    def embedded(self) -> EmbeddedModel | None:
+        """The embedded model; None if nothing uses it."""
+        for each in (self.default, self._embedded):
+            if each is not None and isinstance(each.present, EmbeddedModel):
+                return each.present
+        return None
+
+    async def renew_embedded(self) -> None:
+        """Close the embedded model that a chain named. The next request makes it again, with the
+        present settings, unless it has become the default model: two would share one folder."""
+        old, self._embedded = self._embedded, None
+        if old is not None:
+            await old.retire()
+
+    async def aclose(self) -> None:
+        """Close all models."""
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(self.default.aclose)
+            closing.push_async_callback(self.named.aclose)
+            if self._embedded is not None:
+                closing.push_async_callback(self._embedded.aclose)
+
+
 class ModelRegistry:
     """The default model and the model groups of a running bot, and what uses them.
 
     Args:
         llm: The settings of the default model. Without an address, the embedded model answers.
-        default: The default model.
-        named: The model groups.
+        sources: The models by name.
+        chains: The chains of models, which are built again after a change.
         views: How plugins see the models.
         make: Makes the default model from its settings and those of the embedded model.
         embedded: The settings of the embedded model.
@@ -40,14 +100,16 @@ class ModelRegistry:
     def __init__(
         self,
         llm: LLMSettings,
-        default: ReplaceableModel,
-        named: NamedModels,
+        sources: ModelSources,
+        chains: ModelChains,
         views: PluginModelViews,
         make: Callable[[LLMSettings, EmbeddedSettings], ChatModel],
         embedded: EmbeddedSettings,
     ) -> None:
-        self.default = default
-        self.named = named
+        self.sources = sources
+        self.default = sources.default
+        self.named = sources.named
+        self.chains = chains
         self._llm = llm.model_copy()
         self._embedded = embedded.model_copy()
         self.views = views
@@ -66,9 +128,9 @@ class ModelRegistry:
 
     @property
     def embedded_state(self) -> EmbeddedState | None:
-        """The state of the embedded model; None if another model is the default one."""
-        present = self.default.present
-        return present.state if isinstance(present, EmbeddedModel) else None
+        """The state of the embedded model; None if nothing uses it."""
+        embedded = self.sources.embedded
+        return embedded.state if embedded is not None else None
 
     @property
     def groups(self) -> Mapping[str, ModelGroupSettings]:
@@ -93,12 +155,21 @@ class ModelRegistry:
         """
         async with self._changing:
             embedded = embedded or self._embedded
-            changed, others_changed = llm != self._llm, groups != self.named.groups
-            reloaded = embedded != self._embedded and not llm.configured
+            old = self.named.groups
+            changed, others_changed = llm != self._llm, groups != old
+            other_embedded = embedded != self._embedded
+            reloaded = other_embedded and not llm.configured
             # Copies, so that a change of the caller's objects is noticed the next time.
             self._llm, self._embedded = llm.model_copy(), embedded.model_copy()
+            if changed or other_embedded:
+                await self.sources.renew_embedded()
             if changed or reloaded:
                 await self.default.replace(self._make(self._llm, self._embedded))
+            replaced = {name for name in {*old, *groups} if old.get(name) != groups.get(name)}
+            replaced |= {DEFAULT} if changed or reloaded else set()
+            replaced |= {EMBEDDED} if changed or other_embedded else set()
+            # Also if no model has changed: the settings of the roles may have.
+            self.chains.changed([*replaced])
             if not (changed or reloaded or others_changed):
                 return
             await self.named.replace(groups)

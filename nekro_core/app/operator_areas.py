@@ -13,7 +13,7 @@ from nekro_core.agent.shown.viewer import PromptViewer
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.extensions import Extensions
-from nekro_core.app.health import examine
+from nekro_core.app.health import examine, quick_problems
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.plugin_services import plugin_services
 from nekro_core.app.settings import Settings
@@ -35,6 +35,7 @@ from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
 from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.memory import Memory
 from nekro_core.operator.models import Models
 from nekro_core.operator.network import Network
 from nekro_core.operator.operator import Operator
@@ -114,12 +115,18 @@ async def open_operator(
             ),
             undelivered=Undelivered(audit, message_io.outbox.admin),
             timers=Timers(audit, message_io.timers, extensions.tasks),
+            memory=Memory(audit, message_io.memory, message_io.store),
             models=Models(audit, runtime.models, book),
             embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), book),
             mcp=Mcp(audit, extensions.mcp),
             personas=Personas(audit, runtime.personas, runtime.services),
             network=Network(audit, boxes.egress),
-            health=Health(audit, partial(examine, settings), wall),
+            health=Health(
+                audit,
+                partial(examine, settings),
+                lambda: quick_problems(settings, book.problem),
+                wall,
+            ),
             about=About(audit, started=wall(), changes=_changes()),
             plugins=Plugins(audit, plugin_services(message_io, extensions, runtime, documents)),
             backups=Backups(audit, backups),

@@ -28,6 +28,7 @@ from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.delivery.outbound.announcements import FOLDER as ANNOUNCEMENTS
 from nekro_core.delivery.outbound.announcements import Announcements
 from nekro_core.delivery.platforms.requests import ContactRequests
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.policy import InvalidOverride, PolicyFile
 from nekro_core.store import Person, Store, StoreError
@@ -35,7 +36,7 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.documents import FileDocuments
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.ring import LogRing
-from nekro_core.system.secrets import secret_file
+from nekro_core.system.secrets import kept_secret, secret_file
 
 NOTE = "restored.json"
 """The file that says whom the first start must erase."""
@@ -85,6 +86,9 @@ async def erase_again(
     vectors = EmbeddedVectorStore(data / "vectors")
     conduct = PolicyFile(FileDocuments(data))
     await conduct.look()
+    memory = MemoryKeeper(
+        store, settings.nekro_memory, data=data, secret=partial(kept_secret, data, "memory")
+    )
     try:
         async with Announcements(data / ANNOUNCEMENTS, _send_nothing, clock=wall) as announcements:
             erasers = personal_data(
@@ -93,12 +97,14 @@ async def erase_again(
                 older=_older_host(settings, store, data),
                 conduct=conduct,
                 logs=LogBook(LogRing()),  # A backup has no logs.
+                memory=memory,
                 requests=ContactRequests(data, {}, clock=wall),
                 announcements=announcements,
             )
             for person in people:
                 await _erase(store, data, person, erasers)
     finally:
+        memory.knowledge.close()
         await vectors.aclose()
     if people:
         await store.erasing.vacuum()

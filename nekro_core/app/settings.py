@@ -29,6 +29,7 @@ from pydantic_core import ErrorDetails
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.app.adapter_directory import AdapterDirectory
+from nekro_core.app.model_roles import check_roles
 from nekro_core.app.nonebot_settings import with_nonebot_settings
 from nekro_core.app.settings_file import SECRETS
 from nekro_core.app.settings_sources import (
@@ -42,7 +43,10 @@ from nekro_core.backup.settings import BackupSettings
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.role_settings import DEFAULT, RoleSettings
+from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
@@ -90,7 +94,8 @@ class Settings(BaseSettings):
     run need no entry."""
     nekro_llm: LLMSettings = Field(default_factory=LLMSettings)
     nekro_models: dict[str, ModelGroupSettings] = Field(default_factory=dict)
-    """Further models, by the names that plugins use for them."""
+    """Further models, by the names that plugins and chains use for them."""
+    nekro_roles: RoleSettings = Field(default_factory=RoleSettings)
     nekro_embedded: EmbeddedSettings = Field(default_factory=EmbeddedSettings)
     nekro_sandbox: SandboxSettings = Field(
         default_factory=SandboxSettings, json_schema_extra=AFTER_RESTART
@@ -113,6 +118,7 @@ class Settings(BaseSettings):
     )
     nekro_plugin: PluginSettings = Field(default_factory=PluginSettings)
     nekro_mcp: McpSettings = Field(default_factory=McpSettings)
+    nekro_memory: MemorySettings = Field(default_factory=MemorySettings)
     nekro_timer: TimerSettings = Field(default_factory=TimerSettings)
     nekro_command: CommandSettings = Field(default_factory=CommandSettings)
     superusers: frozenset[str] = frozenset()
@@ -168,6 +174,15 @@ class Settings(BaseSettings):
         return others | self.sources.written()
 
     @property
+    def calls_natively(self) -> bool:
+        """Whether a model that answers in chats can call functions natively."""
+        names = self.nekro_roles.of(ModelRole.CHAT)
+        return any(
+            self.nekro_llm.configured if name == DEFAULT else name in self.nekro_models
+            for name in names
+        )
+
+    @property
     def were_read(self) -> bool:
         """Whether `load` made these settings, so that `sources` exist."""
         return self._sources is not None
@@ -203,8 +218,9 @@ class Settings(BaseSettings):
         except UnreadableSetting as error:
             raise SettingsError(_not_json(error)) from None
         settings._sources = sources
+        check_roles(settings.nekro_roles, settings.nekro_models)
         agent = settings.nekro_agent
-        if "tools" in (agent.mode, *agent.modes.values()) and not settings.nekro_llm.configured:
+        if "tools" in (agent.mode, *agent.modes.values()) and not settings.calls_natively:
             raise SettingsError(_NO_NATIVE_CALLS)
         return settings
 

@@ -27,6 +27,7 @@ from nekro_core.app.settings_sources import (
 )
 from nekro_core.system.live_settings import Applies, LiveSettings, applies
 from nekro_core.system.setting_info import SettingInfo, SettingSource
+from nekro_core.system.setting_type import type_in_words
 
 _OF_NONEBOT = {
     "log_level": "The least important lines that the log shows: DEBUG, INFO, WARNING or ERROR.",
@@ -209,45 +210,6 @@ def _info(
 def path_of_variable(path: FieldPath) -> FieldPath:
     """Return the path by which the environment knows a setting."""
     return path[1:] if path[0] in FREE_TABLES else path
-
-
-def type_in_words(schema: Mapping[str, Any], *, secret: bool = False) -> str:
-    """Return the type of a value in a few words."""
-    if secret:
-        return "secret text"
-    if "enum" in schema:
-        return "one of " + ", ".join(str(each) or '""' for each in schema["enum"])
-    if "const" in schema:
-        return str(schema["const"])
-    if "anyOf" in schema:
-        kinds = [type_in_words(each) for each in schema["anyOf"] if each.get("type") != "null"]
-        nothing = any(each.get("type") == "null" for each in schema["anyOf"])
-        return " or ".join(dict.fromkeys(kinds)) + (", or unset" if nothing else "")
-    match schema.get("type"):
-        case "boolean":
-            return "true or false"
-        case "integer" | "number" as kind:
-            return ("whole number" if kind == "integer" else "number") + _bounds(schema)
-        case "array":
-            return f"list of: {type_in_words(schema.get('items', {}))}"
-        case "object":
-            inner = schema.get("additionalProperties")
-            return f"table of: {type_in_words(inner)}" if isinstance(inner, Mapping) else "table"
-        case "string":
-            return "path" if schema.get("format") == "path" else "text"
-    return "any value"
-
-
-def _bounds(schema: Mapping[str, Any]) -> str:
-    least, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    most, below = schema.get("maximum"), schema.get("exclusiveMaximum")
-    words = [
-        f" from {least:g}" if least is not None else "",
-        f" above {above:g}" if above is not None else "",
-        f" to {most:g}" if most is not None else "",
-        f" below {below:g}" if below is not None else "",
-    ]
-    return "".join(words)
 
 
 def _of_section(section: type[BaseModel], path: FieldPath, mark: Applies) -> Iterator[SettingField]:

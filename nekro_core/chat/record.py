@@ -12,6 +12,8 @@ from nekro_core.chat.segments import Notice, Segments
 CONVERSATION_RESET = "new_beginning"
 """The kind of the notice that the framework adds to a chat when the conversation starts again from
 nothing."""
+CONVERSATION_COMPACTED = "compacted"
+"""The detail of that notice if a summary of what was before is shown."""
 
 
 class Author(StrEnum):
@@ -66,6 +68,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         match self.segments:
             case (Notice(kind=kind), *_):
                 return self.author is Author.SYSTEM and kind == CONVERSATION_RESET
+        return False
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the conversation starts again here with a summary of the earlier records."""
+        match self.segments:
+            case (Notice(detail=detail), *_):
+                return self.begins_anew and detail == CONVERSATION_COMPACTED
         return False
 
     def as_message(self, account: str) -> ChatMessage:

@@ -34,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_document_actions(
         commands.add_parser("documents", help="settings, personas, policies: files or database")
     )
+    memory = commands.add_parser("memory", help="export notes as JSON lines, or import them")
+    memory.add_argument("action", choices=("export", "import"))
+    memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
+    memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
     commands.add_parser("restart", help="restart the running bot, in the same process")
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))

@@ -19,6 +19,7 @@ FUNCTIONS: Mapping[str, str] = {
     "fetch": "nekro_core.cli.fetch:run",
     "get": "nekro_core.cli.settings:get",
     "mcp": "nekro_core.cli.mcp:run",
+    "memory": "nekro_core.cli.memory:run",
     "operator": "nekro_core.cli.operator_calls:run",
     "outbox": "nekro_core.cli.outbox:run",
     "plugin": "nekro_core.cli.plugin_kit.command:run",

@@ -34,7 +34,7 @@ async def run(options: argparse.Namespace) -> int:
         print("no bot runs here: start it with nekro run", file=sys.stderr)
         return 1
     try:
-        async with _client(place) as client:
+        async with operator_client(place) as client:
             print(await _answer(client, options))
     except (OperatorCallFailed, httpx.HTTPError) as error:
         print(str(error) or type(error).__name__, file=sys.stderr)
@@ -43,7 +43,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 async def _answer(client: httpx.AsyncClient, options: argparse.Namespace) -> str:
-    operations = _operations(_checked(await client.get("/openapi.json")))
+    operations = _operations(checked_answer(await client.get("/openapi.json")))
     if not options.name:
         return _list(operations)
     if options.name not in operations:
@@ -54,7 +54,8 @@ async def _answer(client: httpx.AsyncClient, options: argparse.Namespace) -> str
     return _help(options.name, about) if options.help_about else await _call(client, options, about)
 
 
-def _client(place: InstanceInfo) -> httpx.AsyncClient:
+def operator_client(place: InstanceInfo) -> httpx.AsyncClient:
+    """Return a client for the operations of a running bot."""
     return httpx.AsyncClient(
         base_url=f"{place.address}/api/v1/operator",
         headers={"Authorization": f"Bearer {place.token}"},
@@ -71,11 +72,11 @@ async def _call(client: httpx.AsyncClient, options: argparse.Namespace, about: J
             name: value if isinstance(value, str) else json.dumps(value)
             for name, value in parameters.items()
         }
-        answer = _checked(await client.get(path, params=given))
+        answer = checked_answer(await client.get(path, params=given))
     else:
         if about["destructive"] and not options.yes:
             raise OperatorCallFailed(f"{options.name} deletes for good: repeat it with --yes")
-        answer = _checked(await client.post(path, json=parameters))
+        answer = checked_answer(await client.post(path, json=parameters))
         if "job_id" in answer:
             answer = await _followed(client, answer["job_id"])
     return json.dumps(answer["result"], ensure_ascii=False, indent=2)
@@ -86,7 +87,7 @@ async def _followed(client: httpx.AsyncClient, job_id: int) -> Json:
     said = ""
     while True:
         answer = await client.get("/jobs/one", params={"job_id": job_id})
-        job: Json = _checked(answer)["result"]
+        job: Json = checked_answer(answer)["result"]
         if job["text"] != said and job["state"] == "running":
             said = job["text"]
             print(said, file=sys.stderr)
@@ -97,7 +98,8 @@ async def _followed(client: httpx.AsyncClient, job_id: int) -> Json:
         await anyio.sleep(_LOOK_S)
 
 
-def _checked(answer: httpx.Response) -> Json:
+def checked_answer(answer: httpx.Response) -> Json:
+    """Return the body of an answer. Raises `OperatorCallFailed` if the bot refused."""
     try:
         said: Json = answer.json()
     except ValueError:

@@ -5,6 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
+from nekro_core.agent.participation.verdict import TalkSign
 from nekro_core.console.file_routes import medium_address
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, local_time, size_text
@@ -12,6 +13,7 @@ from nekro_core.delivery.markdown.html import html_from_markdown
 from nekro_core.operator.chat_views import DecisionView, MediumView, MessageView
 from nekro_core.operator.media_response import SHOWN
 from nekro_core.operator.roles import AccessRole
+from nekro_core.store import DecisionReason
 
 
 def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.element]:
@@ -63,9 +65,23 @@ def _draw_recalled(view: View, message: MessageView, bubble: ui.element) -> None
 
 def reason_text(view: View, reason: str, detail: str) -> str:
     """Return the sentence for a `nekro_core.store.DecisionReason`."""
+    if reason in _SIGNED and detail:
+        detail = _signs_text(view, detail)
+        if reason == DecisionReason.NOT_ADDRESSED:
+            return view.say("chats.why_not_addressed_because", detail=detail)
     if not detail and reason in NEED_DETAIL:
         return view.say(f"chats.why_{reason}_some")
     return view.say(f"chats.why_{reason}", detail=detail)
+
+
+def _signs_text(view: View, detail: str) -> str:
+    """Return in words how likely a message goes to the bot, and why; see
+    `nekro_core.agent.participation.verdict.FollowVerdict.detail`."""
+    likely, *signs = detail.split()
+    percent = f"{100 * float(likely):.0f}" if likely.replace(".", "", 1).isdigit() else "?"
+    words = [view.say("chats.sign_likely", percent=percent)]
+    words += [view.say(f"chats.sign_{each}") for each in signs if each in {*TalkSign}]
+    return ", ".join(words)
 
 
 def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
@@ -153,6 +169,8 @@ def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
         shown.props["aria-label"] = name
 
 
-NEED_DETAIL = frozenset({"named", "forced"})
+NEED_DETAIL = frozenset({"named", "forced", "goes_on", "unasked"})
 """Reasons whose sentence names something that a turn of an erased message does not know."""
+_SIGNED = frozenset({DecisionReason.GOES_ON, DecisionReason.NOT_ADDRESSED})
+"""Reasons whose detail has signs (`TalkSign`)."""
 _MIME = {"img": "image", "audio": "audio", "video": "video"}

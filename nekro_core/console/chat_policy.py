@@ -13,6 +13,7 @@ from nekro_core.operator.chat_policy import ChatPolicyView
 from nekro_core.operator.errors import InvalidParameters, OperatorError
 from nekro_core.operator.roles import AccessRole
 from nekro_core.policy import ChatState
+from nekro_core.policy.participation import Participation
 from nekro_core.system.errors import NekroError
 
 _LOOK_S = 5.0
@@ -68,11 +69,15 @@ class _PolicyForm:
         self._choice(policy, "persona_name", personas, policy.persona_name)
         ui.label(policy.persona[:600]).classes("nc-soft nc-small nc-text")
         self._listed(policy, "names", policy.names)
-        self._choice(policy, "model", models, str(own.get("model", "")))
+        chosen = str(own.get("model", ""))
+        chain = [chosen] if "," in chosen else []  # a chain, which a chat command has set
+        self._choice(policy, "model", [*models, *chain], chosen)
         ui.label(say("chats.model_now", model=policy.model)).classes("nc-soft nc-small")
         self._choice(policy, "mode", ["code", "tools"], policy.mode)
         answers = {True: say("chats.yes"), False: say("chats.no")}
         self._choice(policy, "private", answers, policy.private)
+        modes = {each.value: say(f"chats.participation_{each.value}") for each in Participation}
+        self._choice(policy, "participation", modes, policy.participation.value)
         self._quota(policy, "chat_quota", policy.chat_quota)
         self._quota(policy, "person_quota", policy.person_quota)
         commands = "\n".join(f"{name} = {each}" for name, each in policy.commands.items())

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nekro_core.chat.catalogue import preferred
-from nekro_core.console.page_texts import texts_of
+from nekro_core.console.texts import console_texts
 
 QUIET_S = 2.0
 """Seconds after the start until the page is made, if no person opens it before."""
@@ -75,4 +75,4 @@ class DeferredPage:
 
 def _no_page(scope: Scope) -> ASGIApp:
     language = preferred(Headers(scope=scope).get("accept-language", ""))
-    return PlainTextResponse(texts_of("plain", language)["no_page"], 503)
+    return PlainTextResponse(console_texts().say("plain.no_page", language), 503)

@@ -8,6 +8,7 @@ from nekro_core.chat import DeliveryState
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading
 from nekro_core.operator.turns import TurnDetails, TurnRunView, TurnSendView, TurnView
+from nekro_core.store.turn_trace import StepTrace
 
 _NORMAL = frozenset({"finished", "stopped"})
 _LINE = 100
@@ -82,6 +83,7 @@ def draw_steps(view: View, details: TurnDetails) -> None:
         title = view.say("turns.step", number=step.position + 1)
         heading(title)
         with ui.element("div").classes("nc-list"):
+            _draw_models(view, step)
             if step.step is not None:
                 with ui.expansion(view.say("turns.reply"), icon="chat").classes("nc-card"):
                     code_block(step.step.reply)
@@ -92,6 +94,31 @@ def draw_steps(view: View, details: TurnDetails) -> None:
     for left in runs.values():
         for run in left:
             draw_run(view, run)
+
+
+def _draw_models(view: View, step: StepTrace) -> None:
+    """Draw which model of a chain answered, why the others did not, and how many tokens of the
+    prompt the provider had cached."""
+    if step.passed:
+        key = "turns.model_answered" if step.answered else "turns.no_model_answered"
+        ui.label(view.say(key, name=step.answered)).classes("nc-soft nc-small")
+        with ui.element("ul").classes("nc-small"):
+            for each in step.passed:
+                reason = view.say(f"turns.passed_{each.reason}")
+                line = view.say("turns.passed", name=each.name, reason=reason)
+                if each.seconds:
+                    line = f"{line} ({duration(each.seconds)})"
+                with ui.element("li"):
+                    ui.label(line)
+                    if each.error:
+                        ui.label(each.error).classes("nc-soft nc-lines")
+    if step.step is not None and step.step.cached_tokens:
+        told = view.say(
+            "turns.cached",
+            cached=f"{step.step.cached_tokens:,}",
+            prompt=f"{step.step.prompt_tokens:,}",
+        )
+        ui.label(told).classes("nc-soft nc-small")
 
 
 def draw_run(view: View, run: TurnRunView) -> None:

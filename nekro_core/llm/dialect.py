@@ -81,13 +81,13 @@ def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, A
     fields: dict[str, Any] = {"role": message.role}
     if all(isinstance(part, TextPart) for part in parts):
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        fields["content"] = _sendable(text)
+        fields["content"] = sendable(text)
     else:
         fields["content"] = [_encode_part(part) for part in parts]
     if message.answers:
         fields["tool_call_id"] = message.answers
     if message.calls:
-        fields["tool_calls"] = [_encode_call(call) for call in message.calls]
+        fields["tool_calls"] = [_encode_call(call, profile) for call in message.calls]
         # Some endpoints refuse an empty string beside calls, and accept null.
         fields["content"] = fields["content"] or None
     return fields
@@ -98,28 +98,32 @@ def _encode_function(function: Function) -> dict[str, Any]:
         "type": "function",
         "function": {
             "name": function.name,
-            "description": _sendable(function.description),
+            "description": sendable(function.description),
             "parameters": function.parameters,
         },
     }
 
 
-def _encode_call(call: FunctionCall) -> dict[str, Any]:
+def _encode_call(call: FunctionCall, profile: ModelProfile) -> dict[str, Any]:
     # Servers parse the arguments of earlier calls again. If these are not JSON, servers refuse the
     # whole request.
     written = "{}" if call.problem else call.written
     name = call.name or "unknown"
-    return {
+    fields: dict[str, Any] = {
         "id": call.call_id,
         "type": "function",
-        "function": {"name": name, "arguments": _sendable(written)},
+        "function": {"name": name, "arguments": sendable(written)},
     }
+    if call.provider_data and call.made_by == profile.name:
+        # Gemini 3 refuses a call that comes back without its thought signature.
+        fields["extra_content"] = json.loads(call.provider_data)
+    return fields
 
 
 def _encode_part(part: Part) -> dict[str, Any]:
     match part:
         case TextPart(text):
-            return {"type": "text", "text": _sendable(text)}
+            return {"type": "text", "text": sendable(text)}
         case ImagePart(data, mime, url):
             address = url or f"data:{mime};base64,{base64.b64encode(data).decode()}"
             return {"type": "image_url", "image_url": {"url": address}}
@@ -131,7 +135,7 @@ def _encode_part(part: Part) -> dict[str, Any]:
             }
 
 
-def _sendable(text: str) -> str:
-    # Texts from chats may contain lone surrogates, which cannot be encoded as UTF-8. They are
-    # replaced, so that the request does not fail.
+def sendable(text: str) -> str:
+    """Return a text that can be encoded as UTF-8. Texts from chats may contain lone surrogates,
+    which cannot; they are replaced, so that the request does not fail."""
     return text.encode("utf-8", "replace").decode()

@@ -1,7 +1,6 @@
-"""Sends one request to an OpenAI-compatible model over HTTP, and reads the events of its response.
+"""Sends one request to a model over HTTP, and reads the events of its response.
 
-It uses httpx without the openai SDK. The SDK needs half a second of processor time to import and
-40 MB of memory, and only this one request would use it. See docs/decisions/0031.
+It uses httpx and no SDK of a provider: see docs/decisions/0031 and 0043.
 """
 
 import json
@@ -27,10 +26,14 @@ from nekro_core.llm.events import (
     Event,
     StreamDecodeError,
     UsageEvent,
-    parse_chunk,
     read_events,
 )
-from nekro_core.llm.failures import Redactor, model_error, parse_retry_after
+from nekro_core.llm.failures import (
+    Redactor,
+    model_error,
+    parse_retry_after,
+    retry_delay_of,
+)
 from nekro_core.llm.function_calls import FunctionCallAssembler
 from nekro_core.llm.model import (
     ChatRequest,
@@ -42,6 +45,7 @@ from nekro_core.llm.model import (
 )
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.llm.tokens import estimate_prompt, estimate_tokens
+from nekro_core.llm.wire_format import WireFormat
 from nekro_core.system.errors import NekroError
 from nekro_core.system.proxies import environment_proxy
 
@@ -95,6 +99,7 @@ class RequestAttempt:
                 prompt_tokens=self.cost.prompt_tokens,
                 completion_tokens=self.cost.completion_tokens,
                 cached_tokens=self.cost.cached_tokens,
+                cache_written_tokens=self.cost.cache_written_tokens,
             )
         unseen = round((self.thought_characters + self.call_characters) / 3.5)
         return RequestUsage(
@@ -137,9 +142,13 @@ class _Declined(NekroError):
             body = None
         self.status = response.status_code
         self.retry_after_s = parse_retry_after(response.headers.get("retry-after"))
+        if isinstance(body, list) and body:
+            body = body[0]  # Gemini's compatible endpoint puts its errors into a list
         self.body = words if body is None else body
         if isinstance(body, dict):
             self.body = body.get("error", body)
+        if self.retry_after_s is None:
+            self.retry_after_s = retry_delay_of(self.body)
         super().__init__(words or f"status {self.status} without a word")
 
 
@@ -153,14 +162,19 @@ class ModelEndpoint:
         redact: Redactor,
         socket: Path | None,
         clock: Callable[[], float],
+        wire: WireFormat,
     ) -> None:
         self._settings = settings
+        self._wire = wire
         self._redact = redact
         self._clock = clock
         self._host = urlsplit(settings.base_url).netloc
-        self._address = f"{settings.base_url.rstrip('/')}/chat/completions"
+        self._address = f"{settings.base_url.rstrip('/')}/{wire.path}"
+        fields = _fields(settings, wire)
         # A Unix socket is on this machine, so the proxy of the environment is not used for it.
-        self._client = _client(settings) if socket is None else _socket_client(settings, socket)
+        self._client = (
+            _client(settings, fields) if socket is None else _socket_client(fields, socket)
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -183,9 +197,10 @@ class ModelEndpoint:
                     stack.push_async_callback(response.aclose)
                     kind = response.headers.get("content-type", "").lower()
                     if "event-stream" in kind or not kind:
-                        source = read_events(_unpacked(response))
+                        source = read_events(_unpacked(response), self._wire.reader())
                     else:
-                        source = _whole_reply(kind, await _read_bounded(_unpacked(response)))
+                        body = await _read_bounded(_unpacked(response))
+                        source = _whole_reply(kind, body, self._wire)
                 while True:
                     with anyio.fail_after(max(0.0, self._patience(attempt, begin_by, deadline))):
                         event = await anext(source, None)
@@ -268,11 +283,11 @@ class ModelEndpoint:
         return AttemptFailed(ModelUnreachable(what), again=True)
 
 
-def _client(settings: LLMSettings) -> httpx.AsyncClient:
+def _client(settings: LLMSettings, fields: dict[str, Any]) -> httpx.AsyncClient:
     """Make the HTTP client for an address, which may be behind a proxy and may redirect."""
     make = partial(
         httpx.AsyncClient,
-        **_fields(settings),
+        **fields,
         verify=trusted_certificates(),
         limits=_LIMITS,
         follow_redirects=True,
@@ -287,9 +302,9 @@ def _client(settings: LLMSettings) -> httpx.AsyncClient:
         return make(proxy=environment_proxy(settings.base_url), trust_env=False)
 
 
-def _socket_client(settings: LLMSettings, socket: Path) -> httpx.AsyncClient:
+def _socket_client(fields: dict[str, Any], socket: Path) -> httpx.AsyncClient:
     transport = httpx.AsyncHTTPTransport(uds=str(socket), limits=_ONCE)
-    return httpx.AsyncClient(**_fields(settings), transport=transport)
+    return httpx.AsyncClient(**fields, transport=transport)
 
 
 def trusted_certificates() -> ssl.SSLContext:
@@ -304,10 +319,10 @@ def trusted_certificates() -> ssl.SSLContext:
     return context
 
 
-def _fields(settings: LLMSettings) -> dict[str, Any]:
+def _fields(settings: LLMSettings, wire: WireFormat) -> dict[str, Any]:
     return {
         "headers": {
-            "Authorization": f"Bearer {settings.api_key.get_secret_value() or 'none'}",
+            **wire.headers(settings.api_key.get_secret_value()),
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
             "User-Agent": f"nekro-core/{__version__}",
@@ -347,7 +362,7 @@ async def _read_bounded(chunks: AsyncIterator[bytes]) -> bytes:
     return bytes(body)
 
 
-async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
+async def _whole_reply(kind: str, body: bytes, wire: WireFormat) -> AsyncIterator[Event]:
     """Yield the events of an answer that is one JSON object instead of the requested stream."""
     try:
         reply = json.loads(body)
@@ -360,11 +375,6 @@ async def _whole_reply(kind: str, body: bytes) -> AsyncIterator[Event]:
                 "check that base_url is the API's address, which usually ends in /v1"
             )
         )
-    choices = reply.get("choices")
-    if isinstance(choices, list):
-        for choice in choices:
-            if isinstance(choice, dict) and "message" in choice:
-                choice["delta"] = choice.pop("message")
-    for event in parse_chunk(reply):
+    for event in wire.whole(reply):
         yield event
     yield DoneEvent()

@@ -1,4 +1,5 @@
-"""Reads the stream of an OpenAI-compatible endpoint: server-sent events with JSON chunks.
+"""Reads the stream of a model's endpoint: server-sent events with JSON objects, and the objects of
+Chat Completions.
 
 Endpoints differ in almost everything, so the type of each field is checked. Sources: the chat
 completion chunk object of the OpenAI API reference, and the event stream format of the HTML
@@ -7,7 +8,7 @@ standard. Of the stream, only the ``data`` lines are read.
 
 import codecs
 import json
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -17,6 +18,10 @@ from nekro_core.system.errors import NekroError
 MAX_LINE = 4_000_000
 """Maximum number of characters of a line. A reply of 1 MB fits, and an endless line cannot fill the
 memory."""
+
+_MOST_PROVIDER_DATA = 200_000
+"""Maximum number of characters of what a provider wants back with a call. Signatures have a few
+thousand."""
 
 
 class StreamDecodeError(NekroError):
@@ -58,6 +63,7 @@ class UsageEvent:
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
+    cache_written_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,18 @@ Event = (
 )
 
 
-async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
+async def read_events(
+    chunks: AsyncIterable[bytes], parse: Callable[[dict[str, Any]], list[Event]]
+) -> AsyncIterator[Event]:
     """Decode the bytes of a response into events. The response is read to its end, also after
-    `DoneEvent`, which is the last event. Raises `StreamDecodeError`.
+    `DoneEvent`, which is the last event.
+
+    Args:
+        chunks: The body of the response.
+        parse: Returns the events of one JSON object of the stream.
+
+    Raises:
+        StreamDecodeError: The body is no such stream.
     """
     done = False
     async for line in _lines(chunks):
@@ -105,7 +120,8 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
             raise StreamDecodeError(f"expected JSON, got {data[:80]!r}") from None
         if not isinstance(chunk, dict):
             raise StreamDecodeError(f"expected a JSON object, got {data[:80]!r}")
-        for event in parse_chunk(chunk):
+        for event in parse(chunk):
+            done = done or isinstance(event, DoneEvent)
             yield event
 
 
@@ -166,6 +182,8 @@ def _parse_call(call: dict[str, Any]) -> FunctionCallDelta:
         function = {}
     name, arguments = function.get("name"), function.get("arguments")
     whole = isinstance(arguments, dict)
+    extra = call.get("extra_content")  # Gemini's thought signature
+    kept = json.dumps(extra) if isinstance(extra, dict) else ""
     return FunctionCallDelta(
         index=index if _is_count(index) else None,
         call_id=call_id if isinstance(call_id, str) else "",
@@ -178,6 +196,7 @@ def _parse_call(call: dict[str, Any]) -> FunctionCallDelta:
             else ""
         ),
         whole=whole,
+        provider_data=kept if len(kept) <= _MOST_PROVIDER_DATA else "",
     )
 
 
@@ -190,6 +209,11 @@ def _parse_usage(usage: dict[str, Any]) -> UsageEvent | None:
     if not _is_count(cached):
         cached = usage.get("prompt_cache_hit_tokens")  # DeepSeek's name
     return UsageEvent(prompt, completion, min(cached, prompt) if _is_count(cached) else 0)
+
+
+def count_of(value: Any) -> int:
+    """Return a number of tokens or an index; 0 if the value is none."""
+    return value if _is_count(value) else 0
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -15,7 +15,15 @@ from nekro_core.llm.model import (
 _SECRET = re.compile(r"\b(?:sk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|Bearer\s+\S+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 _FILTER_CODES = ("content_filter", "content_policy", "moderation", "safety", "responsible_ai")
-_EMPTY_ACCOUNT = ("insufficient_quota", "insufficient_balance", "insufficient balance", "billing")
+_EMPTY_ACCOUNT = (
+    "insufficient_quota",
+    "insufficient_balance",
+    "insufficient balance",
+    "billing",
+    "credit balance is too low",
+)
+_WRONG_KEY = ("api_key_invalid", "api key not valid")
+"""Gemini's words for a wrong key, which it reports with the status 400."""
 
 
 class Redactor:
@@ -53,6 +61,10 @@ def model_error(
         status in (400, 403) and "moderation" in about
     ):
         return ModelRefused(f"the provider's filter declined: {said}"), False
+    if status == 400 and any(word in about for word in _WRONG_KEY):
+        status = 401
+    if status == 400 and any(word in about for word in _EMPTY_ACCOUNT):
+        return QuotaExceeded(f"the account is empty (400): {said}", retry_after_s), False
     match status:
         case 401 | 403:
             return KeyRejected(
@@ -124,3 +136,13 @@ def parse_retry_after(value: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds < 86_400 * 31 else None
+
+
+def retry_delay_of(body: Any) -> float | None:
+    """Return the seconds of Google's ``RetryInfo`` in an error; None if there is none."""
+    details = body.get("details") if isinstance(body, dict) else None
+    for detail in details if isinstance(details, list) else []:
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and delay.endswith("s"):
+            return parse_retry_after(delay[:-1])
+    return None

@@ -34,6 +34,8 @@ class FunctionCallDelta:
     arguments: str = ""
     whole: bool = False
     """Whether this piece holds the complete ``arguments``."""
+    provider_data: str = ""
+    """JSON that the provider wants back with the call."""
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class _Begun:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     whole: bool = False
+    provider_data: str = ""
 
     @property
     def written(self) -> str:
@@ -52,9 +55,10 @@ class _Begun:
 
 
 class FunctionCallAssembler:
-    """Collects the calls of one reply."""
+    """Collects the calls of one reply. ``made_by`` is the name of the model."""
 
-    def __init__(self) -> None:
+    def __init__(self, made_by: str = "") -> None:
+        self._made_by = made_by
         self._begun: list[_Begun] = []
         self._last: _Begun | None = None
 
@@ -68,6 +72,7 @@ class FunctionCallAssembler:
         if piece.arguments:
             call.arguments.append(piece.arguments)
         call.whole = call.whole or piece.whole
+        call.provider_data = piece.provider_data or call.provider_data
 
     def finish(self, *, cut: str = "") -> tuple[FunctionCall, ...]:
         """Return all calls in the order of their indexes. Calls without an index are in the order
@@ -96,6 +101,8 @@ class FunctionCallAssembler:
                     written=begun.written or "{}",
                     arguments={} if problem else arguments,
                     problem=problem,
+                    provider_data=begun.provider_data,
+                    made_by=self._made_by if begun.provider_data else "",
                 )
             )
         return tuple(calls)

@@ -151,7 +151,11 @@ def _on_day(model: str, base_url: str, day: date) -> KnownModel | None:
     if prompt is not None and completion is not None:
         cached = _amount(getattr(prices, "cache_read_mtok", None))
         price = Price(
-            prompt=prompt, completion=completion, cached=cached, source=PriceSource.PUBLISHED
+            prompt=prompt,
+            completion=completion,
+            cached=cached,
+            cache_written=_amount(getattr(prices, "cache_write_mtok", None)),
+            source=PriceSource.PUBLISHED,
         )
     return KnownModel(
         provider=provider.name,

@@ -9,10 +9,11 @@ Errors (``retryable`` says whether the same request may succeed later)::
         ├── ModelUnreachable   the network or the provider does not work
         ├── ModelRefused       the model or a filter of the provider declines to answer
         ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
-        └── ReplyBroken        the reply stopped in the middle; its beginning was yielded
+        ├── ReplyBroken        the reply stopped in the middle; its beginning was yielded
+        └── NoModelAnswered    each model of a chain failed, or must not be asked
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -70,6 +71,27 @@ class ReplyBroken(ModelError):
     """The reply ended too early, after part of it had arrived."""
 
 
+class PassReason(StrEnum):
+    """Why a model of a chain did not answer a request."""
+
+    KEY = "key"
+    QUOTA = "quota"
+    NOT_READY = "not_ready"
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    REJECTED = "rejected"
+    BROKEN = "broken"
+    """The reply stopped before its first word."""
+    EMPTY = "empty"
+    """The reply ended without a word."""
+    COOLING = "cooling"
+    """It was not asked, because it failed shortly before."""
+    DEARER = "dearer"
+    """It was not asked, because it costs more than the operator allows."""
+    UNFIT = "unfit"
+    """It was not asked, because it cannot do what the request needs."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """Text."""
@@ -114,7 +136,8 @@ class FunctionCall:
     ``call_id`` is unique in its reply. It is the provider's id; if the provider sent none, an id is
     made. ``written`` is the received text of the arguments, and ``arguments`` are the parsed
     values. A call with a ``problem`` must not be carried out, because its arguments cannot be
-    parsed or it is incomplete.
+    parsed or it is incomplete. ``provider_data`` is JSON that the provider sent with the call and
+    wants back with it; only the model with the name ``made_by`` gets it.
     """
 
     call_id: str
@@ -122,6 +145,8 @@ class FunctionCall:
     written: str = "{}"
     arguments: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    provider_data: str = ""
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +168,27 @@ class PromptMessage:
 def message_text(message: PromptMessage) -> str:
     """Return the texts of a message, one below the other."""
     return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverOptions:
+    """What a chain of models (`nekro_core.llm.chain`) needs to know about a request. A single model
+    ignores it.
+
+    Attributes:
+        written_for: The profile of the model for which the prompt is written; None if the prompt
+            fits any model.
+        rewrite: Writes the prompt for a model with another profile. Without it, the prompt is sent
+            to each model as it is.
+        on_choice: Called before the first delta is yielded, with the model that answers and the
+            models that did not. It must not raise.
+        may_be_empty: Whether a reply without a word is an answer. If not, the next model is asked.
+    """
+
+    written_for: "ModelProfile | None" = None
+    rewrite: "Callable[[ModelProfile], Awaitable[ChatRequest]] | None" = None
+    on_choice: "Callable[[ModelChoice], None] | None" = None
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +218,9 @@ class ChatRequest:
     )
     """Called with the request and its JSON body before the body is sent, also before each retry.
     The function must not change the body and must not raise."""
+    retries: int | None = None
+    """Maximum number of retries. None means that the settings of the model decide."""
+    failover: FailoverOptions = field(default=FailoverOptions(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +232,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
-    """The tokens of a request. They are ``estimated`` if the provider did not send their number."""
+    """The tokens of a request. They are ``estimated`` if the provider did not send their number.
+    ``cached_tokens`` of the prompt were read from the provider's cache, and
+    ``cache_written_tokens`` of it were written to it for a price of its own."""
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     estimated: bool = False
+    cache_written_tokens: int = 0
 
     @property
     def tokens(self) -> int:
@@ -211,19 +263,23 @@ class PriceSource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """The price of a million tokens. ``cached`` is the price of prompt tokens that the provider had
-    cached. If ``cached`` is None, these tokens cost as much as other prompt tokens. A price that is
-    not known counts as 0."""
+    cached, ``cache_written`` of those that it wrote to its cache. If one of these is None, such
+    tokens cost as much as other prompt tokens. A price that is not known counts as 0."""
 
     prompt: float = 0.0
     completion: float = 0.0
     cached: float | None = None
     source: PriceSource = PriceSource.UNKNOWN
+    cache_written: float | None = None
 
     def of(self, usage: RequestUsage) -> float:
         """Return the cost of a request."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
+        written = min(usage.cache_written_tokens, usage.prompt_tokens - cached)
         read = self.prompt if self.cached is None else self.cached
-        whole = (usage.prompt_tokens - cached) * self.prompt + cached * read
+        write = self.prompt if self.cache_written is None else self.cache_written
+        fresh = usage.prompt_tokens - cached - written
+        whole = fresh * self.prompt + cached * read + written * write
         return (whole + usage.completion_tokens * self.completion) / 1_000_000
 
 
@@ -252,6 +308,58 @@ class ModelProfile:
     functions: bool = False
     context_tokens: int = 32_768
     price: Price = Price()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedModel:
+    """A model of a chain that did not answer a request.
+
+    Attributes:
+        name: The name of its group.
+        reason: Why it did not answer.
+        detail: The error, for an operator, without secrets; empty if there was none.
+        seconds: How long the chain waited for it.
+        usage: What it was paid for; None if nothing.
+        price: Its price.
+    """
+
+    name: str
+    reason: PassReason
+    detail: str = ""
+    seconds: float = 0.0
+    usage: RequestUsage | None = None
+    price: Price = Price()
+
+    @property
+    def cost(self) -> float:
+        """What the failed request cost."""
+        return self.price.of(self.usage) if self.usage else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """The model of a chain that answers a request, and those before it that did not. ``name`` is
+    the name of its group."""
+
+    name: str
+    profile: ModelProfile
+    passed: tuple[PassedModel, ...] = ()
+
+
+class NoModelAnswered(ModelError):
+    """No model of a chain answered.
+
+    Args:
+        passed: All models of the chain, in order, each with its reason.
+    """
+
+    def __init__(self, passed: Sequence[PassedModel]) -> None:
+        told = "; ".join(
+            f"{each.name}: {each.reason}{f' ({each.detail})' if each.detail else ''}"
+            for each in passed
+        )
+        super().__init__(f"no model of the chain answers: {told}")
+        self.passed = tuple(passed)
 
 
 class ChatModel(Protocol):

@@ -1,4 +1,4 @@
-"""Asks a chat model at an OpenAI-compatible address, with retries and backoff."""
+"""Asks a chat model over HTTP in one of the protocols of providers, with retries and backoff."""
 
 import random
 import time
@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
-from nekro_core.llm.dialect import Dialect, encode_request
+from nekro_core.llm.anthropic_messages import AnthropicMessages
+from nekro_core.llm.chat_completions import ChatCompletions
 from nekro_core.llm.endpoint import AttemptFailed, ModelEndpoint, RequestAttempt
 from nekro_core.llm.events import (
     ContentEvent,
@@ -24,7 +25,11 @@ from nekro_core.llm.events import (
     UsageEvent,
 )
 from nekro_core.llm.failures import Redactor, model_error, status_of
-from nekro_core.llm.function_calls import FunctionCallDelta, TooManyFunctionCalls
+from nekro_core.llm.function_calls import (
+    FunctionCallAssembler,
+    FunctionCallDelta,
+    TooManyFunctionCalls,
+)
 from nekro_core.llm.known_prices import with_published_figures
 from nekro_core.llm.model import (
     ChatRequest,
@@ -38,14 +43,19 @@ from nekro_core.llm.model import (
     RequestRejected,
     TextDelta,
 )
+from nekro_core.llm.openai_responses import OpenAIResponses
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.llm.stop_cutter import StopCutter
 from nekro_core.llm.thought_filter import ThoughtFilter
+from nekro_core.llm.wire_format import ModelProtocol, WireFormat
 
 _LONGEST_BACKOFF_S = 30.0
 """Maximum wait in seconds before a retry. If the provider asks for a longer wait, the request
 fails, because a person waits for the answer."""
 
-_LENGTH_REASONS = frozenset({"length", "max_tokens", "model_length"})
+_LENGTH_REASONS = frozenset(
+    {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
+)
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"})
 
 
@@ -91,7 +101,7 @@ class OpenAIChatModel:
         self._sleep = sleep
         self._jitter = jitter
         self._redact = Redactor(settings.api_key.get_secret_value())
-        self._dialect = Dialect()
+        self._wire = wire_format(settings.protocol)
         self._lock = anyio.Lock()
         self._endpoint: ModelEndpoint | None = None
 
@@ -119,7 +129,12 @@ class OpenAIChatModel:
                 self._look_up = False
             if self._endpoint is None:
                 self._endpoint = await anyio.to_thread.run_sync(
-                    ModelEndpoint, self._settings, self._redact, self._socket, self._clock
+                    ModelEndpoint,
+                    self._settings,
+                    self._redact,
+                    self._socket,
+                    self._clock,
+                    self._wire,
                 )
             return self._endpoint
 
@@ -145,21 +160,22 @@ class OpenAIChatModel:
         deadline = self._clock() + self._settings.total_s
         tries = 0
         while True:
-            dialect = self._dialect
+            wire = self._wire
             try:
-                async with aclosing(self._try(endpoint, request, dialect, deadline)) as deltas:
+                async with aclosing(self._try(endpoint, request, wire, deadline)) as deltas:
                     async for delta in deltas:
                         yield delta
             except AttemptFailed as failed:
                 error = failed.error
                 if failed.begun:
                     raise error from failed.__cause__
-                if isinstance(error, RequestRejected) and (other := dialect.without(str(error))):
-                    self._dialect = other
+                if isinstance(error, RequestRejected) and (other := wire.without(str(error))):
+                    self._wire = other
                     continue
                 wait = self._backoff(error, tries)
                 too_late = self._clock() + wait >= deadline or wait > _LONGEST_BACKOFF_S
-                if not failed.again or tries >= self._settings.retries or too_late:
+                most = self._settings.retries if request.retries is None else request.retries
+                if not failed.again or tries >= most or too_late:
                     raise error from failed.__cause__
             else:
                 return
@@ -172,21 +188,22 @@ class OpenAIChatModel:
         return float(max(asked, wished) + wished * self._jitter())
 
     async def _try(
-        self, endpoint: ModelEndpoint, request: ChatRequest, dialect: Dialect, deadline: float
+        self, endpoint: ModelEndpoint, request: ChatRequest, wire: WireFormat, deadline: float
     ) -> AsyncGenerator[Delta, None]:
-        attempt = RequestAttempt(request)
+        attempt = RequestAttempt(request, calls=FunctionCallAssembler(self._profile.name))
         thoughts = ThoughtFilter()
-        fields = self._encode(request, dialect)
+        stop = StopCutter(() if wire.takes_stop else request.stop)
+        fields = self._encode(request, wire)
         async with aclosing(endpoint.events(fields, attempt, deadline)) as events:
             try:
                 async for event in events:
-                    if text := self._take(event, attempt, thoughts):
+                    if text := self._take(event, attempt, thoughts, stop):
                         yield TextDelta(text)
                     if not attempt.room:
                         attempt.reason = "length"
                     if not attempt.room or attempt.done:
                         break
-                if rest := thoughts.finish():
+                if rest := f"{stop.feed(thoughts.finish())}{stop.finish()}":
                     attempt.words.append(rest)
                     yield TextDelta(rest)
                 self._require_finish_reason(attempt)
@@ -212,20 +229,29 @@ class OpenAIChatModel:
                 async for _ in events:
                     pass  # when the body is read to its end, the connection can be used again
 
-    def _encode(self, request: ChatRequest, dialect: Dialect) -> dict[str, Any]:
-        """Return the JSON body of a request that is about to be sent, and report it."""
-        fields = encode_request(request, self._profile, dialect, self._settings.extra_body)
+    def _encode(self, request: ChatRequest, wire: WireFormat) -> dict[str, Any]:
+        """Return the JSON body of a request that is about to be sent, and report it. What is
+        reported of another protocol than Chat Completions is the same request in that form."""
+        extra = self._settings.extra_body
+        fields = wire.encode(request, self._profile, extra)
         if request.on_sent is not None:
-            request.on_sent(request, fields)
+            told = fields
+            if not isinstance(wire, ChatCompletions):
+                told = ChatCompletions().encode(request, self._profile, extra)
+            request.on_sent(request, told)
         return fields
 
-    def _take(self, event: Event, attempt: RequestAttempt, thoughts: ThoughtFilter) -> str:
+    def _take(
+        self, event: Event, attempt: RequestAttempt, thoughts: ThoughtFilter, stop: StopCutter
+    ) -> str:
         """Store an event in ``attempt``. Return the reply's text in the event, or an empty text."""
         match event:
             case ContentEvent(words):
-                text = thoughts.feed(words)[: attempt.room]
+                text = stop.feed(thoughts.feed(words)[: attempt.room])
                 attempt.characters += len(words)
                 attempt.words.append(text)
+                if stop.reached:
+                    attempt.reason, attempt.done = "stop", True
                 return text
             case FunctionCallDelta():
                 self._take_piece(event, attempt)
@@ -271,3 +297,14 @@ class OpenAIChatModel:
         if attempt.begun:
             return AttemptFailed(ReplyBroken(f"the reply broke off: {error}"), begun=True)
         return AttemptFailed(error, again=again)
+
+
+def wire_format(protocol: ModelProtocol) -> WireFormat:
+    """Return the format of a protocol, with all its optional fields."""
+    match protocol:
+        case ModelProtocol.CHAT:
+            return ChatCompletions()
+        case ModelProtocol.RESPONSES:
+            return OpenAIResponses()
+        case ModelProtocol.ANTHROPIC:
+            return AnthropicMessages()

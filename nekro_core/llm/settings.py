@@ -6,13 +6,14 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from nekro_core.llm.model import Price, PriceSource
+from nekro_core.llm.wire_format import ModelProtocol
 from nekro_core.system.live_settings import LiveSettings
 
 _PRICES = ("prompt_price", "cached_price", "completion_price")
 
 
 class LLMSettings(LiveSettings):
-    """One OpenAI-compatible endpoint. Without a ``base_url``, the embedded model answers.
+    """One endpoint. Without a ``base_url``, the embedded model answers.
 
     Times are in seconds. ``api_key`` may be empty if the endpoint needs no key.
     """
@@ -21,6 +22,9 @@ class LLMSettings(LiveSettings):
 
     base_url: str = ""
     """Address of the API. It usually ends in ``/v1``."""
+    protocol: ModelProtocol = ModelProtocol.CHAT
+    """The protocol of the API: ``chat`` (Chat Completions, which nearly every provider has),
+    ``responses`` (OpenAI's Responses) or ``anthropic`` (Anthropic's Messages)."""
     api_key: SecretStr = SecretStr("")
     """The key of the API. It may be empty if the endpoint needs none."""
     model: str = ""

@@ -13,6 +13,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.operator.audit import Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters
 from nekro_core.policy import ChatOverrides, ChatState, PersonOverrides
+from nekro_core.policy.participation import Participation
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.tool_choice import EVERY, name_of_tool
 from nekro_core.tools.names import ToolSet
@@ -24,6 +25,7 @@ PolicyField = Literal[
     "persona_name",
     "names",
     "private",
+    "participation",
     "model",
     "mode",
     "tools",
@@ -47,6 +49,8 @@ class ChatPolicyView:
             elsewhere.
         names: The names by which people call the bot.
         private: Whether all messages of a private chat are answered.
+        participation: Which messages of a group are answered: ``mentioned``, ``follows`` or
+            ``lively``.
         model: The model that answers.
         mode: ``code`` or ``tools``.
         tools: Which tools are on or off, by a tool, a plugin or ``*``; see
@@ -67,6 +71,7 @@ class ChatPolicyView:
     persona_name: str
     names: tuple[str, ...]
     private: bool
+    participation: Participation
     model: str
     mode: str
     tools: dict[str, str]
@@ -127,6 +132,7 @@ class ChatPolicies:
             persona_name=merged.persona_name or "" if merged.persona is None else "",
             names=policy.names,
             private=policy.trigger.private,
+            participation=policy.trigger.participation.mode,
             model=policy.model.profile.name,
             mode=policy.mode,
             tools={**merged.tools},

@@ -20,6 +20,7 @@ from nekro_core.operator.health import Health
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
 from nekro_core.operator.mcp import Mcp
+from nekro_core.operator.memory import Memory
 from nekro_core.operator.models import Models
 from nekro_core.operator.network import Network
 from nekro_core.operator.people import People
@@ -51,6 +52,7 @@ class Operator:
         turns: The turns of all chats.
         undelivered: Outgoing messages that did not arrive.
         timers: Timers of all chats, and tasks of plugins.
+        memory: Notes, summaries, links and documents.
         models: Language models.
         embedded: The embedded model and its files.
         mcp: MCP servers.
@@ -78,6 +80,7 @@ class Operator:
     turns: Turns
     undelivered: Undelivered
     timers: Timers
+    memory: Memory
     models: Models
     embedded: Embedded
     mcp: Mcp

@@ -194,8 +194,9 @@ class Statistics(Area):
             measure: ``first_words``, ``turn``, ``request`` or ``call``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``model`` has requests, ``tool`` has calls.
-            name: Of which model or tool.
+            dimension: Of what; ``chat`` and ``person`` have turns and first words, ``model`` and
+                ``plugin`` have requests, ``tool`` has calls.
+            name: Of which chat, person, model, plugin or tool.
         """
         return await self._store.statistics.latency(
             measure, since=since, until=until, dimension=dimension, name=name
@@ -220,8 +221,9 @@ class Statistics(Area):
             period: ``hour``, ``day`` or ``month``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``model`` has requests, ``tool`` has calls.
-            name: Of which model or tool.
+            dimension: Of what; ``chat`` and ``person`` have turns and first words, ``model`` and
+                ``plugin`` have requests, ``tool`` has calls.
+            name: Of which chat, person, model, plugin or tool.
         """
         return await self._store.statistics.latency_series(
             measure, period, since=since, until=until, dimension=dimension, name=name
@@ -331,8 +333,9 @@ class Statistics(Area):
             period: ``hour``, ``day`` or ``month``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``model`` has requests, ``tool`` has calls.
-            name: Of which model or tool.
+            dimension: Of what; ``chat`` and ``person`` have turns and first words, ``model`` and
+                ``plugin`` have requests, ``tool`` has calls.
+            name: Of which chat, person, model, plugin or tool.
         """
         rows = await self._store.statistics.latency_series(
             measure, period, since=since, until=until, dimension=dimension, name=name

@@ -19,6 +19,9 @@ _RUNS = 4096
 """Maximum number of runs whose messages are counted. Above this number the oldest count is dropped.
 Far fewer runs exist at the same time, so the count of an active run is never dropped."""
 
+DAY = "_day"
+"""The end of the ``kind`` of a limit that a quota of 24 hours sets."""
+
 
 class LimitExceeded(NekroError):
     """A turn reached a limit. ``kind`` names the limit, and ``value`` is the counted amount."""
@@ -137,6 +140,19 @@ class Limits:
         """See `Limit.spend_extra`."""
         for limit in self._limits:
             limit.spend_extra(usage, cost)
+
+    @property
+    def day_share_left(self) -> float:
+        """The share that is left of the daily quota of tokens or money of which the least is left,
+        from 0 to 1; 1 if there is no such quota."""
+        shares = [
+            1 - each.taken / each.limit
+            for each in self._limits
+            if isinstance(each, UsageLimit)
+            and each.kind.endswith(DAY)
+            and each.measure in (Measure.TOKENS, Measure.MONEY)
+        ]
+        return max(0.0, min(shares, default=1.0))
 
     def refusal(self) -> str:
         """Return the error text of the first limit that was reached; empty if there is none."""

@@ -28,6 +28,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from nekro_core.chat import ChatKey
+from nekro_core.policy.participation import Participation
 from nekro_core.policy.tool_choice import Switch, check_names
 
 Permission = Literal["public", "user", "chat_admin", "advanced", "super_user", "off"]
@@ -78,6 +79,8 @@ class ChatOverrides(BaseModel):
     """Names that people call the bot here. If the list is empty, the bot must be mentioned."""
     private: bool | None = None
     """Whether every message of a private chat is answered."""
+    participation: Participation | None = None
+    """Which messages of a group are answered."""
     model: str | None = None
     """The group of ``NEKRO_MODELS`` that answers here; ``default`` means the bot's default
     model."""

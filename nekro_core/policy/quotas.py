@@ -7,7 +7,7 @@ from typing import Protocol
 
 from nekro_core.chat import ChatKey
 from nekro_core.policy import Quota, without_thread
-from nekro_core.policy.limits import Limit, Measure, UsageLimit
+from nekro_core.policy.limits import DAY, Limit, Measure, UsageLimit
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.policy.settings import PolicyDefaults
 from nekro_core.store import Store, Usage
@@ -57,7 +57,7 @@ class QuotaUsage:
         """Yield the limits that this quota sets for a turn."""
         for measure, used, limit in self.measures():
             if limit:
-                yield UsageLimit(measure, limit, used, f"{self.whose}_day")
+                yield UsageLimit(measure, limit, used, f"{self.whose}{DAY}")
 
 
 async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str) -> QuotaUsage:

@@ -41,9 +41,12 @@ class PolicyResolver:
         settings: The settings in force without overrides.
         trigger: The trigger settings in force without overrides.
         model: The bot's default model.
-        models: Returns another model by the name of its group.
+        models: Returns another model by the name of its group, or a chain by several names
+            (``fast,strong``).
         personas: Returns a persona of the library by its name.
         adapter_of: Returns the name of an instance's adapter.
+        saving: Returns the cheaper model that answers if this share of a daily budget is left; None
+            if the chat's own model answers.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class PolicyResolver:
         *,
         personas: Callable[[str], str | None] = lambda _: None,
         adapter_of: Callable[[str], str] = lambda instance: instance.partition(".")[0],
+        saving: Callable[[float], ChatModel | None] = lambda _: None,
     ) -> None:
         self.conduct = conduct
         self._settings = settings
@@ -64,6 +68,7 @@ class PolicyResolver:
         self._models = models
         self._personas = personas
         self._adapter_of = adapter_of
+        self.saving_model = saving
         self._cached: dict[ChatKey, tuple[ChatOverrides, ChatPolicy]] = {}
         conduct.listen(self.recompute)
 
@@ -83,8 +88,8 @@ class PolicyResolver:
         return cached[1]
 
     def model_named(self, name: str) -> ChatModel | None:
-        """Return the model of a group, or the bot's model for ``default``; None if there is no such
-        group for chats."""
+        """Return the model of a group, the chain of several (``fast,strong``), or the bot's model
+        for ``default``; None if there is no such model for chats."""
         return self._model if name == _DEFAULT else self._models(name)
 
     def person_quota(self, chat_key: ChatKey, user_id: str) -> Quota:
@@ -118,6 +123,9 @@ class PolicyResolver:
         trigger = self._trigger
         if overrides.private is not None:
             trigger = trigger.model_copy(update={"private": overrides.private})
+        if overrides.participation is not None:
+            of_chat = trigger.participation.model_copy(update={"mode": overrides.participation})
+            trigger = trigger.model_copy(update={"participation": of_chat})
         of_chats = Quota(
             turns=turn.chat_turns_a_day,
             tokens=turn.chat_tokens_a_day,

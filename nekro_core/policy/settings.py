@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from pydantic import Field
 
 from nekro_core.chat import ChatKey
+from nekro_core.policy.participation import ParticipationSettings
 from nekro_core.system.live_settings import LiveSettings
 
 Mode = Literal["code", "tools"]
@@ -41,6 +42,7 @@ class TriggerSettings(LiveSettings):
     """Maximum number of such turns within an hour, for slow loops. 0 means no limit."""
     rest_s: float = Field(default=60.0, gt=0)
     """Seconds of silence after which a sender that reached a limit gets answers again."""
+    participation: ParticipationSettings = Field(default_factory=ParticipationSettings)
 
 
 class TurnSettings(LiveSettings):

@@ -20,6 +20,14 @@ from nekro_core.store.errors import (
 )
 from nekro_core.store.histogram import LatencySummary
 from nekro_core.store.lock import DataFolderLock, data_folder_in_use
+from nekro_core.store.memory_chats import MAX_LINKED, MemoryProgress
+from nekro_core.store.memory_notes import NoteKind, NoteOrigin, NoteRow, RecordRange
+from nekro_core.store.memory_summaries import (
+    RECORDS_LEVEL,
+    SUMMARIES_LEVEL,
+    SummaryRow,
+    SummaryState,
+)
 from nekro_core.store.message_search import FoundMessages
 from nekro_core.store.person import Person
 from nekro_core.store.settings import RetentionSettings, StoreSettings
@@ -43,6 +51,9 @@ from nekro_core.store.values import (
 )
 
 __all__ = [
+    "MAX_LINKED",
+    "RECORDS_LEVEL",
+    "SUMMARIES_LEVEL",
     "Account",
     "AuditRow",
     "ChatMember",
@@ -64,13 +75,18 @@ __all__ = [
     "LatencyRow",
     "LatencySummary",
     "LoggedTurn",
+    "MemoryProgress",
     "MessageDecision",
     "MigrationFailed",
     "ModelUse",
+    "NoteKind",
+    "NoteOrigin",
+    "NoteRow",
     "Period",
     "Person",
     "PersonState",
     "PersonTraces",
+    "RecordRange",
     "RetentionSettings",
     "SqlStatement",
     "StatisticsRow",
@@ -79,6 +95,8 @@ __all__ = [
     "StoreError",
     "StoreSettings",
     "StoreUnavailable",
+    "SummaryRow",
+    "SummaryState",
     "TimerRow",
     "ToolCall",
     "TurnFilter",

@@ -35,11 +35,17 @@ class DecisionReason(StrEnum):
     """Answered: a plugin demanded it. The detail is the plugin's key."""
     WOKEN = "woken"
     """Answered: a line of a timer, a webhook or a plugin for the agent."""
+    GOES_ON = "goes_on"
+    """Answered: it goes on talking to the bot. The detail says how likely, and why."""
+    UNASKED = "unasked"
+    """Answered: it asks nothing of the bot, but the bot has something to say. The detail says
+    why."""
     FOLLOWED = "followed"
     """Read by the turn that answered another message of the same person."""
 
     NOT_ADDRESSED = "not_addressed"
-    """Not answered: nothing in it calls the bot."""
+    """Not answered: nothing in it calls the bot. The detail may say how likely it goes to the bot,
+    and why."""
     PRIVATE_OFF = "private_off"
     """Not answered: the settings say that private chats are not answered."""
     OTHER_NOTICE = "other_notice"
@@ -93,6 +99,8 @@ _ASKS = frozenset(
         DecisionReason.POKED,
         DecisionReason.FORCED,
         DecisionReason.WOKEN,
+        DecisionReason.GOES_ON,
+        DecisionReason.UNASKED,
     }
 )
 

@@ -1,8 +1,9 @@
 """Searches the text of messages, in one chat or in all, newest first.
 
-There is no index of the words: it would cost each message time and would have to forget what
-people recall or erase. A search reads the newest messages first and stops after a short time, and
-the next call goes on from there. So it never holds up the messages that arrive meanwhile.
+The console uses this search, not the index of `nekro_core.store.search_index`: that one finds terms
+in one chat, and this one finds any part of a word, in all chats, newest first. A search reads the
+newest messages first and stops after a short time, and the next call goes on from there. So it
+never holds up the messages that arrive meanwhile.
 """
 
 import time

@@ -55,6 +55,9 @@ _NUMBERED = 500
 SELECT = f"SELECT {', '.join(INSERT.columns)} FROM messages"
 
 
+_FOR_SEARCH = "SELECT seq, segments, author, user_id, user_name, time, recalled FROM messages"
+
+
 class MessageRepository:
     """The records of all chats, in the order in which they arrived."""
 
@@ -66,6 +69,7 @@ class MessageRepository:
         self._newest: dict[ChatKey, int] = {}
         self._newest_read = False
         self._shrunk: set[ChatKey] = set()
+        self._arrived: Counter[ChatKey] = Counter()
 
     @property
     def last_seq(self) -> int:
@@ -87,11 +91,19 @@ class MessageRepository:
             shrunk: Whether the newest record may have been deleted.
         """
         self._changes[chat_key] += 1
+        if added:
+            self._arrived[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
             self._newest.pop(chat_key, None)
             self._newest[chat_key] = added  # at the end, so that the order stays
         if shrunk:
             self._shrunk.add(chat_key)
+
+    def take_arrived(self) -> Counter[ChatKey]:
+        """Return how many records each chat got since the last call. Only the indexer of the search
+        calls this."""
+        arrived, self._arrived = self._arrived, Counter()
+        return arrived
 
     async def newest_seqs(self) -> Mapping[ChatKey, int]:
         """Get the number of the newest record of each chat, 0 for chats without records. The chats
@@ -196,13 +208,46 @@ class MessageRepository:
             )
         return [record_of(row) for row in rows]
 
-    async def newest(self, chat_key: ChatKey, limit: int, *, before: int = 0) -> list[Record]:
-        """Get the newest records of a chat, oldest first. With ``before``, only records whose
-        ``seq`` is smaller."""
+    async def rows_after(self, chat_key: ChatKey, seq: int, limit: int) -> Rows:
+        """Get what the search index needs of the records after a number, oldest first."""
+        return await self._database.read(
+            f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq LIMIT ?",
+            str(chat_key),
+            seq,
+            limit,
+        )
+
+    async def newest_rows(self, chat_key: ChatKey, after: int, limit: int) -> Rows:
+        """Get what the search index needs of the newest records after a number, oldest first."""
         rows = await self._database.read(
-            f"{SELECT} WHERE chat_key = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+            f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq DESC LIMIT ?",
+            str(chat_key),
+            after,
+            limit,
+        )
+        return rows[::-1]
+
+    async def rows_numbered(self, seqs: Collection[int]) -> list[Row]:
+        """Get what the search index needs of these records, oldest first."""
+        found: list[Row] = []
+        wanted = sorted(set(seqs))
+        for at in range(0, len(wanted), _NUMBERED):
+            some = wanted[at : at + _NUMBERED]
+            found += await self._database.read(
+                f"{_FOR_SEARCH} WHERE seq IN ({', '.join('?' * len(some))}) ORDER BY seq", *some
+            )
+        return found
+
+    async def newest(
+        self, chat_key: ChatKey, limit: int, *, before: int = 0, since: int = 0
+    ) -> list[Record]:
+        """Get the newest records of a chat, oldest first. With ``before``, only records whose
+        ``seq`` is smaller; with ``since``, none whose ``seq`` is smaller than this."""
+        rows = await self._database.read(
+            f"{SELECT} WHERE chat_key = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
             before or self._last_seq + 1,
+            since,
             limit,
         )
         return [record_of(row) for row in reversed(rows)]

@@ -1,4 +1,5 @@
-"""Stores the requests of plugins to models. Replies within turns are stored as steps."""
+"""Stores the requests of plugins and of background work to models. Replies within turns are stored
+as steps."""
 
 from collections.abc import Awaitable
 
@@ -9,8 +10,8 @@ from nekro_core.store.values import PRICED, ModelUse, Usage
 
 _INSERT = """
 INSERT INTO model_uses (plugin, chat_key, user_id, run_id, model, prompt_tokens, cached_tokens,
-completion_tokens, estimated, cost, price_source, started, seconds)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+completion_tokens, estimated, cost, price_source, started, seconds, role)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -40,6 +41,7 @@ class ModelUseRepository:
                     use.price_source,
                     use.started,
                     use.seconds,
+                    use.role,
                 ),
             ),
             failed=lambda: logger.error(
@@ -49,12 +51,19 @@ class ModelUseRepository:
 
     async def usage(self, *, since: float, plugin: str) -> Usage:
         """Return the total usage of a plugin's requests that began at ``since`` or later."""
+        return await self._usage("plugin", plugin, since)
+
+    async def usage_of_role(self, *, since: float, role: str) -> Usage:
+        """Return the total usage of a role's requests that began at ``since`` or later."""
+        return await self._usage("role", role, since)
+
+    async def _usage(self, column: str, value: str, since: float) -> Usage:
         (row,) = await self._database.read(
             "SELECT COALESCE(SUM(prompt_tokens), 0) AS prompt, "
             "COALESCE(SUM(completion_tokens), 0) AS completion, COALESCE(SUM(cost), 0) AS cost, "
-            f"{PRICED}, COUNT(*) AS requests FROM model_uses WHERE started >= ? AND plugin = ?",
+            f"{PRICED}, COUNT(*) AS requests FROM model_uses WHERE started >= ? AND {column} = ?",
             since,
-            plugin,
+            value,
         )
         return Usage(
             steps=int(row["requests"]),

@@ -16,10 +16,14 @@ What happens to each table (docs/erasing.md describes it for operators):
 - ``timers``: timers that were set in the person's turns are deleted.
 - ``statistics`` and ``latencies``: the sums stay, without the person's id and without the keys of
   their private chats.
+- ``search_segments``, ``search_pages``, ``search_blocks``, ``search_changes``: the words of deleted
+  and changed messages are removed, see `nekro_core.store.search_index`.
 - ``prompts``: see `nekro_core.store.prompt_eraser`, also for ``prompt_parts`` and
   ``message_versions``.
 - ``waiting``: questions to the person are deleted. ``accounts``: has no data of persons.
 - ``audit_log``: the person's id is replaced in all values.
+- ``memory_notes`` and ``memory_summaries``: see `nekro_core.store.memory_eraser`. ``memory_chats``
+  has no data of persons, and ``memory_off`` only digests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,11 +33,13 @@ import anyio
 from nekro_core.chat import ChatKey, Media, Sender
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.store.database import Database, Rows, SqlStatement
+from nekro_core.store.memory_eraser import MemoryEraser
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.people import ChatRepository, UserRepository
 from nekro_core.store.person import Person, chat_key_in, is_one_of, like_pattern, runs_woken_by
 from nekro_core.store.prompt_eraser import PromptEraser
 from nekro_core.store.row_redactor import RowRedactor
+from nekro_core.store.search_index import SearchIndexRepository, of_erased_chat
 from nekro_core.store.statistic_rows import Dimension, Period, anonymized
 from nekro_core.store.traces import PersonTraces, traces_of
 
@@ -61,10 +67,14 @@ class PersonEraser:
         users: UserRepository,
         pause: anyio.Lock,
         prompts: PromptEraser,
+        search: SearchIndexRepository,
+        memory: MemoryEraser,
     ) -> None:
         """While ``pause`` is held, no row is counted into the statistics."""
         self._database = database
         self._prompts = prompts
+        self._search = search
+        self._memory = memory
         self._messages = messages
         self._chats = chats
         self._users = users
@@ -98,10 +108,13 @@ class PersonEraser:
             for chat_key in traces.chats:
                 self._messages.changed(chat_key, shrunk=True)
 
-        async with self._pause:
+        async with self._pause, self._search.writing:
             await self._database.write(*statements, committed=committed)
         await self._prompts.erase(traces, forgotten, words)
-        return await self._redacting.redact(person, forgotten)
+        await self._memory.erase(person, traces, forgotten, words)
+        changed = await self._redacting.redact(person, forgotten)
+        await self._search.remove_of_erased(traces.chats)
+        return changed
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
         """Return whether a remaining message or delivery of the chat uses this file."""
@@ -134,6 +147,7 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
         )
         for table in _OF_A_CHAT:
             yield SqlStatement(f"DELETE FROM {table} WHERE chat_key = ?", key)
+        yield from of_erased_chat(chat_key)
         yield SqlStatement(
             "UPDATE steps SET chat_key = '', user_id = '', reply = '', tail = '' "
             "WHERE chat_key = ?",

@@ -41,7 +41,8 @@ class RecordLines(
 ):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
     message. ``steps`` are the first record's number and the differences to the next ones.
-    ``marks`` says which lines were marked: 1 as unanswered, 2 as the question of another turn."""
+    ``marks`` says which lines were marked, and how: 1 as unanswered, 2 as the question of another
+    turn; from form 2 on, other bits say more (`nekro_core.agent.prompt.line_marks`)."""
 
     limit: int
     steps: list[int]

@@ -1,6 +1,6 @@
 """Stores runs of code and their tool calls."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row, SqlStatement, Value
@@ -10,6 +10,8 @@ MAX_ARGUMENTS = 16_384
 """Maximum number of characters of a call's arguments that are stored. It is enough for text and too
 little for a picture."""
 
+_LOOKED_UP = 200
+"""Maximum number of runs whose turns one query looks up."""
 _CALLS = 100
 """Maximum number of calls in one statement."""
 
@@ -87,6 +89,24 @@ class RunRepository:
             run_id,
         )
         return [_run(row) for row in rows]
+
+    async def of_same_turns(self, run_ids: Collection[str]) -> list[list[RunRecord]]:
+        """Get the runs of the turns to which these runs belong, the oldest turn first, and of each
+        turn all runs in order. Of more than 200 runs only the last 200 are looked up."""
+        wanted = [*run_ids][-_LOOKED_UP:]
+        if not wanted:
+            return []
+        marks = ", ".join("?" * len(wanted))
+        rows = await self._database.read(
+            "SELECT * FROM runs WHERE turn_id <> 0 AND turn_id IN "
+            f"(SELECT turn_id FROM runs WHERE run_id IN ({marks})) "
+            "ORDER BY turn_id, step, started",
+            *wanted,
+        )
+        turns: dict[int, list[RunRecord]] = {}
+        for row in rows:
+            turns.setdefault(row["turn_id"], []).append(_run(row))
+        return [*turns.values()]
 
     async def close_interrupted(self, turn_id: int) -> None:
         """Mark the runs of a turn that an earlier process did not finish as ``cut_off``.

@@ -48,11 +48,12 @@ class LatencyMeasure(StrEnum):
     """What a latency measures."""
 
     FIRST_WORDS = "first_words"
-    """From the beginning of a turn to its first message for the platform; of the whole bot."""
+    """From the beginning of a turn to its first message for the platform; of the whole bot, of each
+    chat and of each person."""
     TURN = "turn"
-    """A whole turn; of the whole bot."""
+    """A whole turn; of the whole bot, of each chat and of each person."""
     REQUEST = "request"
-    """One reply of a model; of the whole bot and of each model."""
+    """One reply of a model; of the whole bot, of each model and of each plugin that asked one."""
     CALL = "call"
     """One call of a tool; of the whole bot and of each tool."""
 

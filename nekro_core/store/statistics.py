@@ -25,6 +25,12 @@ from nekro_core.store.statistic_rows import (
     is_kept,
     period_start,
 )
+from nekro_core.store.turn_latency import (
+    by_period,
+    is_of_turns,
+    read_latencies,
+    summary_of_latencies,
+)
 
 _MOST = 1_000
 """Maximum number of rows of a ranking."""
@@ -298,6 +304,16 @@ class StatisticsRepository:
         name: str = "",
     ) -> LatencySummary:
         """Get the median and the 95th percentile of a span; see `totals`."""
+        if is_of_turns(dimension, measure):
+            found = await read_latencies(
+                self._database,
+                measure,
+                since=since,
+                until=until,
+                dimension=dimension,
+                name=name,
+            )
+            return summary_of_latencies(seconds for _, seconds in found)
         sql, values = self._cover(
             since,
             until,
@@ -324,6 +340,19 @@ class StatisticsRepository:
         name: str = "",
     ) -> list[LatencyRow]:
         """Get the latencies of each hour, day or month of UTC, oldest first."""
+        if is_of_turns(dimension, measure):
+            found = await read_latencies(
+                self._database,
+                measure,
+                since=period_start(period, since),
+                until=until,
+                dimension=dimension,
+                name=name,
+            )
+            return [
+                LatencyRow(start=start, latency=latency)
+                for start, latency in by_period(found, period)
+            ]
         passed = "MIN(CASE WHEN passed * 100 >= total * {} THEN bucket END)"
         rows = await self._database.read(
             f"SELECT start, MAX(total) AS total, {passed.format(50)} AS p50, "

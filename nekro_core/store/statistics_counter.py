@@ -143,6 +143,14 @@ class StatisticsCounter:
         await self._database.write(
             *increments.statements(),
             SqlStatement(f"UPDATE turns SET counted = ? WHERE id IN ({marks})", (True, *ids)),
+            *(
+                SqlStatement(
+                    "UPDATE turns SET first_words = ? WHERE id = ?",
+                    (first[turn["id"]] - turn["started"], turn["id"]),
+                )
+                for turn in turns
+                if turn["id"] in first
+            ),
         )
         return len(turns) == limit
 
@@ -155,8 +163,8 @@ class StatisticsCounter:
             return False
         increments = Increments(self._clock())
         for row in rows:
-            subjects = (*_subjects(row), (Dimension.PLUGIN, row["plugin"]))
-            _count_request(increments, row, subjects)
+            plugin: Subject = (Dimension.PLUGIN, row["plugin"])
+            _count_request(increments, row, (*_subjects(row), plugin), slow=(plugin,))
         await self._note("model_uses", rows[-1]["id"], increments)
         return len(rows) == limit
 
@@ -213,8 +221,15 @@ def _count_turn(
         increments.count_latency(call["started"], (tool,), LatencyMeasure.CALL, call["seconds"])
 
 
-def _count_request(increments: Increments, row: Row, subjects: tuple[Subject, ...]) -> None:
-    """Count a step of a turn, or a plugin's request."""
+def _count_request(
+    increments: Increments,
+    row: Row,
+    subjects: tuple[Subject, ...],
+    *,
+    slow: tuple[Subject, ...] = (),
+) -> None:
+    """Count a step of a turn, or a plugin's request. ``slow`` are further subjects that get its
+    latency."""
     sums = Sums(
         requests=1,
         prompt_tokens=row["prompt_tokens"],
@@ -226,7 +241,7 @@ def _count_request(increments: Increments, row: Row, subjects: tuple[Subject, ..
     )
     model: Subject = (Dimension.MODEL, row["model"][:_MOST_NAME])
     increments.count(row["started"], (*subjects, model), sums)
-    increments.count_latency(row["started"], (model,), LatencyMeasure.REQUEST, row["seconds"])
+    increments.count_latency(row["started"], (model, *slow), LatencyMeasure.REQUEST, row["seconds"])
     _count_of_member(increments, row, sums)
 
 

@@ -19,6 +19,10 @@ from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.store.engines import open_engine
 from nekro_core.store.kept import KeptRepository
+from nekro_core.store.memory_chats import MemoryChatRepository
+from nekro_core.store.memory_eraser import MemoryEraser
+from nekro_core.store.memory_notes import NoteRepository
+from nekro_core.store.memory_summaries import SummaryRepository
 from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
@@ -32,6 +36,7 @@ from nekro_core.store.queries import ConditionQueries
 from nekro_core.store.restored_rows import RestoredRows
 from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
+from nekro_core.store.search_index import SearchIndexRepository
 from nekro_core.store.settings import StoreSettings
 from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
@@ -39,6 +44,7 @@ from nekro_core.store.timers import TimerRepository
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
+from nekro_core.store.upgrade_notes import UpgradeNotes
 from nekro_core.store.values import Account
 
 
@@ -92,7 +98,12 @@ class Store:
             clock=clock,
         )
         self.kept = KeptRepository(database)
+        self.notes = NoteRepository(database)
+        self.summaries = SummaryRepository(database)
+        self.memory_chats = MemoryChatRepository(database)
+        self.upgrade_notes = UpgradeNotes(database)
         self.search = MessageSearch(database, self.messages)
+        self.search_index = SearchIndexRepository(database)
         self.erasing = PersonEraser(
             database,
             messages=self.messages,
@@ -100,6 +111,8 @@ class Store:
             users=self.users,
             pause=self.statistics_counter.pause,
             prompts=PromptEraser(database, self.prompts),
+            search=self.search_index,
+            memory=MemoryEraser(database),
         )
 
     @classmethod

@@ -7,6 +7,8 @@ The times come from the rows that a turn writes anyway. Two rows have times as J
 - ``prompts.times``: ``at`` (seconds since 1970 at which the step began), and in milliseconds after
   it: ``made`` (the prompt), ``sent`` (each request), ``first`` (part of the reply), ``replied``,
   ``run`` (the code's run started), ``code`` (line, sent, ended of each piece of code) and ``end``.
+  If models of a chain failed, ``model`` is the name of the one that answered, and ``passed`` has
+  name, reason, error and milliseconds of each other one.
 
 Turns from before these columns have only the times of their rows.
 """
@@ -68,6 +70,17 @@ class RunTrace:
     sends: tuple[DeliveryRow, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PassedTrace:
+    """A model of a chain that did not answer a step: the name of its group, why
+    (`nekro_core.llm.model.PassReason`), its error, and how long it was waited for in seconds."""
+
+    name: str
+    reason: str
+    error: str
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTrace:
     """A step. Times are seconds since 1970, None if it did not happen or was not measured.
@@ -84,6 +97,8 @@ class StepTrace:
         ended: When the step had ended, with its code.
         statements: The code's pieces.
         has_prompt: Whether `PromptViewer.shown` can show the prompt.
+        answered: The name of the model of a chain that answered, if others did not; else empty.
+        passed: The models of the chain that did not answer.
     """
 
     position: int
@@ -97,6 +112,8 @@ class StepTrace:
     ended: float | None = None
     statements: tuple[StatementTrace, ...] = ()
     has_prompt: bool = False
+    answered: str = ""
+    passed: tuple[PassedTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +321,8 @@ def _step_trace(position: int, step: Step | None, row: Row | None) -> StepTrace:
             for line, sent, ended in times.get("code", ())
         ),
         has_prompt=bool(row["shown"]) if row else False,
+        answered=str(times.get("model", "")),
+        passed=tuple(PassedTrace(*each) for each in times.get("passed", ())),
     )
 
 

@@ -30,6 +30,7 @@ from tortoise.transactions import in_transaction
 from nekro_core.store import migrations
 from nekro_core.store.engine import explain
 from nekro_core.store.errors import DatabaseTooNew, MigrationFailed, StoreUnavailable
+from nekro_core.store.search_triggers import trigger_statements
 
 APP = "store"
 APPS: dict[str, dict[str, Any]] = {
@@ -126,6 +127,8 @@ async def _make(context: TortoiseContext, names: list[str]) -> None:
     """Create all tables at once, and record these migrations as applied."""
     await context.generate_schemas()
     connection = context.db()
+    for sql in trigger_statements("sqlite"):
+        await connection.execute_query(sql)
     recorder = MigrationRecorder(connection)
     await recorder.ensure_schema(SqliteSchemaEditor(connection, atomic=False))
     for name in names:

@@ -226,8 +226,9 @@ class TimerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """One request of a plugin to a model: the chat, person and run for which it was made, and its
-    cost."""
+    """One request to a model outside of a turn's steps: who made it, the chat, person and run for
+    which it was made, and its cost. ``plugin`` is the key of a plugin, or a part of the bot such as
+    ``operator``. ``role`` is the role of the model; empty if it has none."""
 
     plugin: str
     model: str
@@ -242,6 +243,7 @@ class ModelUse:
     run_id: str = ""
     started: float = 0.0
     seconds: float = 0.0
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

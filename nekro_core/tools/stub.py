@@ -35,6 +35,28 @@ def stub(tool: Tool, name: str = "") -> str:
     return f"def {signature}:\n{_INDENT}{_quoted(doc(tool))}"
 
 
+def outline(tool: Tool, name: str = "") -> str:
+    """Write the tool as a signature and a few indented lines, for a large model: what it does, its
+    arguments, result and errors. It has no worked examples and no headings, which were two fifths
+    of the stubs of the built-in tools.
+
+    ``name`` is the name in the model's code; empty for the tool's own name.
+    """
+    lines = [tool.summary or tool.description or tool.name, *tool.details.splitlines()]
+    for each in tool.parameters:
+        if each.description:
+            lines += _described(each).splitlines()
+    if tool.returns:
+        lines += f"Returns: {tool.returns}".splitlines()
+    lines += (f"Raises: {each}" for each in tool.raises)
+    body = _indented("\n".join(line for line in lines if line.strip()))
+    shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
+    # "| None" says no more than the default, and the type no more than the line "Returns".
+    parameters = ", ".join(_parameters(tool.parameters)).replace(" | None = None", " = None")
+    returns = f" -> {tool.returns_type}" if tool.returns_type and not tool.returns else ""
+    return f"{shown}({parameters}){returns}\n{body}"
+
+
 def doc(tool: Tool) -> str:
     """Write the docstring: summary, details, arguments, result, errors and example, in Google
     style."""

@@ -1,5 +1,7 @@
 """Sends text, pictures and files to the chat, and reads its messages and pictures."""
 
+from typing import Literal
+
 from nekro_core.api.chat import (
     EVERYONE,
     Author,
@@ -12,7 +14,7 @@ from nekro_core.api.chat import (
     plain_text,
 )
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
-from nekro_core.api.schemas import AgentCtx
+from nekro_core.api.schemas import AgentCtx, FoundMessage
 
 plugin = NekroPlugin(
     name="Chat",
@@ -26,6 +28,8 @@ plugin = NekroPlugin(
 _MAX_MENTIONS = 20
 _MAX_TEXT = 20_000
 _MAX_PICTURES = 6
+_MAX_FOUND = 50
+_MAX_FOUND_TEXT = 1000
 
 
 @plugin.mount_sandbox_method(
@@ -40,12 +44,9 @@ async def send_channel_message(
     """Say something: answer, chat, tell a joke.
 
     Args:
-        text: What to say, as plain text in the language of the person who asks.
-        mention: User id or name of a person to mention at the beginning, or a list of several.
-        reply_to: Message id of the message that this answers.
-
-    Returns:
-        What became of the message.
+        text: What to say.
+        mention: Id or name of whom to mention first, or a list.
+        reply_to: The number of the message that this answers.
 
     Example:
         # User: Hello!
@@ -137,11 +138,8 @@ async def send_image(_ctx: AgentCtx, path: str, reply_to: str | None = None) -> 
     """Send a picture that your code made, or one from the web.
 
     Args:
-        path: A file of the box, for example "chart.png", or an http(s) address.
-        reply_to: Message id of the message that this answers.
-
-    Returns:
-        What became of the message.
+        path: A file of the sandbox, such as "chart.png", or an http(s) address.
+        reply_to: The number of the message that this answers.
 
     Example:
         send_image("chart.png")
@@ -155,11 +153,8 @@ async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
     """Send a file for people to keep.
 
     Args:
-        path: A file of the box, for example "report.csv", or an http(s) address.
-        name: The name that people see; without one, the file's own.
-
-    Returns:
-        What became of the message.
+        path: A file of the sandbox, or an http(s) address.
+        name: What people see instead of the file's name.
 
     Example:
         send_file("report.csv")
@@ -174,10 +169,7 @@ async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, ob
     """Look at pictures yourself. The call ends this run; you see the pictures in the next step.
 
     Args:
-        path: A file of the box, one that the chat sent, or an http(s) address; or a list of them.
-
-    Returns:
-        The pictures.
+        path: A file of the sandbox, an http(s) address, or a list of them.
 
     Example:
         view_image("chart.png")
@@ -206,14 +198,77 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
         count: How many, at most 500.
 
     Returns:
-        For each message a dict with message_id, author ("person", "bot" is you, "system" is the
-        program), user_id, name, time (seconds since 1970) and text. A person may choose any name.
+        Dicts with message_id, author ("person", "bot" is you, "system"), user_id, name, time and
+        text.
 
     Example:
         for message in recent_messages(50):
             print(message["name"], message["text"])
     """
     return [_line(record) for record in await _ctx.recent_records(count)]
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL, "find_messages", "Search all that was ever said in the chat."
+)
+async def find_messages(
+    _ctx: AgentCtx,
+    words: str = "",
+    who: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    kind: Literal["image", "voice", "video", "file", "link", "forward"] | None = None,
+    limit: int = 10,
+) -> list[dict[str, object]]:
+    """Find earlier messages of this chat by what they are about, best first.
+
+    Args:
+        words: A question or words; empty for the newest.
+        who: Id or name of the author; "you" for your own.
+        since: A date, such as "2025-03-08" or "2025-03-08T21:14".
+        until: A date, that day included.
+        limit: At most 50.
+
+    Returns:
+        Dicts with number, message_id, who, user_id, time, text, answers (a number) and files
+        (paths).
+
+    Example:
+        # User: What did Mei say about the kiln last month?
+        for message in find_messages("kiln", who="Mei"):
+            print(message["time"], message["who"], message["text"])
+
+        # User: 我们上次说好几点集合？
+        print(find_messages("集合 时间"))
+    """
+    if not 1 <= limit <= _MAX_FOUND:
+        raise ToolFailure(f"limit={limit}: expected 1 to {_MAX_FOUND}")
+    found = await _ctx.find_messages(
+        words, who=who or "", since=since or "", until=until or "", kind=kind or "", limit=limit
+    )
+    lines = [_found_line(each) for each in found.messages]
+    if found.incomplete:
+        note = "older messages are not indexed yet, so they were not searched: try again later"
+        lines.append({"note": note})
+    return lines
+
+
+def _found_line(message: FoundMessage) -> dict[str, object]:
+    record = message.record
+    names = {Author.BOT: "you", Author.SYSTEM: "system"}
+    text = plain_text(record.segments)
+    if len(text) > _MAX_FOUND_TEXT:
+        text = f"{text[:_MAX_FOUND_TEXT]}… ({len(text)} characters)"
+    return {
+        "number": message.number,
+        "message_id": record.message_id,
+        "who": names.get(record.author) or record.sender.name,
+        "user_id": record.sender.user_id,
+        "time": f"{message.written:%Y-%m-%d %H:%M}",
+        "text": text,
+        "answers": message.answers or None,
+        "files": list(message.files),
+    }
 
 
 def _line(record: Record) -> dict[str, object]:

@@ -41,13 +41,7 @@ async def draw_card(
     Do not send it again.
 
     Args:
-        text: The words on the card, at most 3,000 characters. Lines that begin with "-" or "1."
-            become a list.
-        title: A heading above them.
-        style: The colours.
-
-    Returns:
-        What was drawn.
+        text: At most 3,000 characters. Lines that begin with "-" or "1." become a list.
 
     Example:
         # User: Draw a card that says welcome
@@ -120,13 +114,8 @@ async def draw_chart(
     Do not send it again.
 
     Args:
-        kind: "bar" to compare, "line" for what changes over time, "pie" for shares of a whole.
         labels: A name for each value.
-        values: As many numbers, at most 200; a pie takes at most 12, none negative.
-        title: A heading above the chart.
-
-    Returns:
-        What was drawn.
+        values: At most 200; a pie takes at most 12, none negative.
 
     Example:
         # User: bar chart of June 10, July 14 and August 8

@@ -26,11 +26,11 @@ async def set_timer(_ctx: AgentCtx, event: str, at: str = "", in_minutes: float 
 
     Args:
         event: What you shall do then, with everything that you must know: who, what, why.
-        at: When, as local date and time: 2026-11-23 07:30.
+        at: Local date and time: 2026-11-23 07:30.
         in_minutes: How long from now instead.
 
     Returns:
-        The timer's id and its local time.
+        The timer's id and time.
 
     Example:
         set_timer("Remind Lin (user 10001) of the cake in the oven", in_minutes=25)
@@ -65,13 +65,12 @@ async def create_recurring_timer(
 
     Args:
         event: What you shall do each time.
-        cron: Minute, hour, day of month, month, day of week: "30 7 * * *" is daily at 7:30.
+        cron: For example "30 7 * * *", daily at 7:30.
         days: Only on these: mon_fri, weekend, cn_workday or cn_restday (with China's holidays).
-        timezone: Of the times, such as Asia/Shanghai; empty is the bot's.
-        title: A short name.
+        timezone: Such as Asia/Shanghai; empty is the bot's.
 
     Returns:
-        The timer's id and when it comes first.
+        The timer's id and first time.
 
     Example:
         create_recurring_timer("Say good morning to everybody", "30 7 * * *", days="mon_fri")
@@ -99,11 +98,8 @@ async def change_timer(_ctx: AgentCtx, timer_id: str, action: str = "cancel") ->
     """Cancel a timer of this chat, or let a recurring one rest and go on.
 
     Args:
-        timer_id: Its id, which list_timers tells.
+        timer_id: From list_timers.
         action: cancel, pause or resume.
-
-    Returns:
-        What became of it.
     """
     if action == "cancel":
         if await timer.clear_timer(_ctx.chat_key, timer_id):

@@ -27,13 +27,9 @@ async def send_tts_voice(
     Do not send it again.
 
     Args:
-        text: The words to speak, in the language of the person who asks; at most 2,000 characters.
-        voice: A voice by name, or a language such as "en", "zh" or "ja"; without one the language
-            of the text chooses.
-        speed: From 0.5, slow, to 2.0, quick.
-
-    Returns:
-        What was said.
+        text: At most 2,000 characters.
+        voice: A voice by name, or a language such as "zh"; else the text's language chooses.
+        speed: From 0.5 to 2.0.
 
     Example:
         # User: Say thank you with your voice

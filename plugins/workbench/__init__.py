@@ -123,9 +123,11 @@ async def browse(_ctx: AgentCtx, port: int, sandbox: str = "default") -> dict[st
 async def sandbox_create(
     _ctx: AgentCtx, sandbox: str, image: str = "", sleep_after_ms: int = 600_000
 ) -> dict[str, Any]:
-    """Create a sandbox from an image such as "python" or "node:22" (the default).
+    """Create a sandbox. Any other call that names a new one creates it too, with Python.
 
-    Any other call creates its sandbox, too, with Python.
+    Args:
+        image: "python", "python-data" (numpy, Pillow), "alpine/git" or "node:22", which is the one
+            if you name none.
 
     Returns:
         {sandbox, created}.

@@ -14,6 +14,8 @@ from nekro_core.agent.commands.actions import ActionsInForce
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.participation.unasked import QuickJudge
+from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
@@ -34,6 +36,8 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.services import Services
@@ -193,6 +197,7 @@ class Bot:
     plugins: FakePlugins
     sessions: Sessions
     runtime: AgentRuntime
+    memory: MemoryKeeper
     host: AdapterHost
     model: Any
     services: SessionServices
@@ -293,12 +298,15 @@ async def running_bot(
     trigger: TriggerSettings | None = None,
     command: CommandSettings | None = None,
     models: Callable[[str], ChatModel | None] = lambda _: None,
+    saving: Callable[[float], ChatModel | None] = lambda _: None,
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
+    memory: MemoryReader | None = None,
+    quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
     """A bot with its data in ``folder``."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
@@ -350,11 +358,13 @@ async def running_bot(
             pictures=PromptPictures(converter, longer_side=settings.prompt.image_pixels),
             settings=settings,
             trigger=trigger,
-            policies=PolicyResolver(conduct, settings, trigger, model, models),
+            policies=PolicyResolver(conduct, settings, trigger, model, models, saving=saving),
             run_limits=run_limits or RunLimits(),
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            memory=memory or NoMemory(),
+            quick_judge=quick_judge,
         )
         erasing = PersonErasure(
             store,
@@ -364,6 +374,8 @@ async def running_bot(
             media=media,
             data=folder,
         )
+        memory = MemoryKeeper(store, MemorySettings(), data=folder, secret=lambda: "secret")
+        await memory.load()
         commands = CommandServices(
             router=router,
             catalogue=catalogue,
@@ -372,6 +384,8 @@ async def running_bot(
             policies=services.policies,
             actions=ActionsInForce(),
             settings=settings,
+            inbox=inbox,
+            memory=memory,
             clock=clock,
             wall=time.time,
         )
@@ -389,8 +403,11 @@ async def running_bot(
             journal=journal,
             transcriber=hearing,
             timers=unused,
+            memory=memory,
             requests=ContactRequests(folder, {"fake": adapter}),
             announcements=unused,
+            sentences=None,
+            search=unused,
         )
         async with (
             AccountDirectory(store, folder) as accounts,
@@ -427,6 +444,7 @@ async def running_bot(
                 model=model,
                 services=services,
                 commands=router,
+                memory=memory,
                 media=media,
                 clock=clock,
             )

@@ -13,6 +13,7 @@ from PIL import Image
 from nekro_core.chat import (
     Author,
     DeliveryState,
+    Media,
     Mention,
     Receipt,
     Record,
@@ -21,9 +22,12 @@ from nekro_core.chat import (
     Sender,
     Text,
 )
+from nekro_core.chat import Image as ImageSegment
 from nekro_core.media.converter import MediaConverter
+from nekro_core.memory.search.finder import MessageFinder
 from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.plugins.host.tool_calls import call_tool
+from nekro_core.store import Store
 from nekro_core.tools.content import ImageContent, TextContent
 from nekro_core.tools.names import ToolSet
 from nekro_core.tools.outcome import Outcome, RichObservation, ToolCallFailed, ToolReturn
@@ -115,7 +119,7 @@ async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
         ({"mention": "471"}, 'nobody here is known as "471"'),
         ({"mention": "4712"}, 'nobody here is known as "4712"'),
         ({"mention": ""}, 'nobody here is known as ""'),
-        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: 75 ("hello, '),
+        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: #75 ("hello, '),
     ],
 )
 async def test_an_unknown_person_or_message_is_refused_and_the_known_ones_are_listed(
@@ -289,3 +293,35 @@ async def test_the_docstring_examples_exist_in_three_languages(tools: ToolSet) -
     assert tool is not None
     languages = [example.language for example in tool.examples]
     assert all(languages.count(language) >= 4 for language in ("en", "zh", "ja"))
+
+
+async def test_earlier_messages_are_found_with_their_files(
+    world: World, tools: ToolSet, tmp_path: Path
+) -> None:
+    async with Store.open("sqlite://:memory:") as store:
+        file = tmp_path / "kiln.png"
+        file.write_bytes(picture((4, 4)))
+        kiln = ImageSegment(Media(path=str(file)))
+        told = said(1, "10001", "Lin", Text("The kiln is too hot."))
+        shown = said(2, "10002", "Mei", Reply("1"), Text("Look, the kiln"), kiln)
+        other = msgspec.structs.replace(said(3, "10002", "Mei", Text("hello")), recalled=True)
+        for each in (told, shown, other):
+            await store.messages.add(each, unique_id=each.message_id)
+        store.messages.skip_to(3)
+        world.services = replace(world.services, search=MessageFinder(store))
+        found = await run(world, tools, "find_messages", "kiln", since="1970-01-01")
+        assert isinstance(found, ToolReturn)
+        second, first = sorted(found.value, key=lambda each: -each["number"])
+        assert first["text"] == "The kiln is too hot."
+        assert (first["who"], first["user_id"], first["answers"]) == ("Lin", "10001", None)
+        assert second["answers"] == 1
+        assert second["files"] == ["/app/uploads/kiln.png"]
+        assert second["time"].startswith("1970-01-01 ")
+        refused = await run(world, tools, "find_messages", "kiln", since="last week")
+        assert isinstance(refused, ToolCallFailed)
+        assert "write 2025-03-08" in refused.message
+        refused = await run(world, tools, "find_messages", "kiln", who="Zoe")
+        assert isinstance(refused, ToolCallFailed)
+        assert "Mei (10002)" in refused.message
+        refused = await run(world, tools, "find_messages", limit=51)
+        assert isinstance(refused, ToolCallFailed)

@@ -2,6 +2,7 @@
 
 import time
 
+import anyio
 from fastapi import FastAPI
 
 from nekro_core.app.app import App
@@ -9,6 +10,7 @@ from nekro_core.chat import ChatKey, ChatMessage, File, Image, Segments, Sender,
 from tests.delivery.fakes import FakeAdapter
 
 MANY = 10_000
+_AT_ONCE = 100
 GROUP = ChatKey.parse("fake-group_30003")
 EVIL = "<img src=x onerror=alert(1)>"
 PNG = bytes.fromhex(
@@ -41,9 +43,16 @@ async def fill(app: App, *, many: bool = False) -> None:
 
 async def fill_many(app: App, count: int = MANY) -> None:
     """Add chats with one message each, older than the others."""
-    for number in range(count):
+    at_once = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def begin(number: int) -> None:
         key = ChatKey.parse(f"fake-group_9{number:05d}")
-        await say(app, f"x{number}", "Ann", (Text(f"message {number}"),), key)
+        async with at_once:
+            await say(app, f"x{number}", "Ann", (Text(f"message {number}"),), key)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(count):
+            tasks.start_soon(begin, number)
 
 
 def add_routes(site: FastAPI, app: App) -> None:

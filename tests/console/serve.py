@@ -23,7 +23,7 @@ from nekro_core.console.frame import ConsolePage, add_pages
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.console.site import open_console
 from nekro_core.console.view import View
-from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.model import ChatRequest, ModelUnreachable
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from tests.adapters.onebot_v11.running import new_driver
@@ -48,10 +48,12 @@ async def _no_answer() -> AsyncIterator[str]:
 
 
 def reply(request: ChatRequest) -> ScriptedReply:
-    """What the model says. A persona can make it so slow that a test sees a turn that runs, and a
-    person can ask for a file in the chat's box."""
+    """What the model says. A persona can make it so slow that a test sees a turn that runs. A
+    person can ask for a file in the chat's box, or let the model fail."""
     if "You are very slow." in str(request.messages):
         return _no_answer()
+    if "be unreachable" in str(request.messages[-1]).rpartition("Nekro,")[2]:
+        raise ModelUnreachable("nobody listens there")
     if "write it down" in str(request.messages[-1]):
         return "```python\nopen('note.txt', 'w').write('milk')\nsend_channel_message('ok')\n```"
     return "hi"

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import anyio
 import httpx
@@ -56,6 +57,30 @@ async def test_the_list_is_searched_and_leads_to_the_chat(browser: Browser, addr
     await shown.wait_for_url(f"{address}/ui/console/chats/fake-private_Lin")
     await expect(shown.locator(".nc-chat-history").get_by_text("hello")).to_be_visible()
     await shown.context.close()
+
+
+async def test_ten_thousand_chats_are_read_page_by_page_and_found(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with running_console(tmp_path, data=["chats", "many"]) as address:
+        shown = await opened(browser, f"{address}/ui/console/chats", size=WIDE, theme="light")
+        rows = shown.locator(".nc-chats-row")
+        await expect(rows).to_have_count(50)
+        await shown.get_by_role("button", name="Show older ones").click()
+        await expect(rows).to_have_count(100)
+        begun = time.monotonic()
+        await shown.get_by_label("Name, key or person").fill("fake-group_907777")
+        await expect(rows).to_have_count(1)
+        assert time.monotonic() - begun < 5.0, "a search reads all 10,000 rows in some milliseconds"
+        await expect(rows).to_contain_text("message 7777")
+        await shown.keyboard.press("Control+k")
+        await expect(shown.get_by_placeholder("Find a page, chat")).to_be_focused()
+        await shown.keyboard.type("group_904321")
+        await expect(shown.locator(".nc-palette-found a")).to_have_count(1)
+        await shown.keyboard.press("Enter")
+        await shown.wait_for_url(f"{address}/ui/console/chats/fake-group_904321")
+        await expect(shown.locator(".nc-chat-history")).to_contain_text("message 4321")
+        await shown.context.close()
 
 
 async def test_a_message_says_why_it_was_answered_and_html_is_shown_as_text(
@@ -125,7 +150,7 @@ async def test_the_second_of_two_people_who_save_is_told_and_keeps_the_text(
     browser: Browser, address: str
 ) -> None:
     first, second = await the_group(browser, address), await the_group(browser, address)
-    names = "Names by which people call the bot, separated by commas"
+    names = "Names of the bot here (with commas)"
     await second.get_by_label(names).fill("Rin")
     await first.get_by_label(names).fill("Mei, Nekro")
     await save(first, names)
@@ -192,12 +217,12 @@ async def test_an_impossible_value_is_told_at_its_field(browser: Browser, addres
     await field.get_by_role("button", name="Save").click()
     await expect(field.get_by_text("Input should be greater than or equal to 0")).to_be_visible()
     await expect(shown.locator(".nc-toast")).to_have_count(0)
-    commands = shown.get_by_label("Permissions that commands need")
+    commands = shown.get_by_label("Permissions of commands")
     await commands.fill("reset")
-    await save(shown, "Permissions that commands need")
+    await save(shown, "Permissions of commands")
     await expect(shown.get_by_text("expected a line such as")).to_be_visible()
     await commands.fill("reset = nobody")
-    await save(shown, "Permissions that commands need")
+    await save(shown, "Permissions of commands")
     await expect(shown.get_by_text("Input should be 'public', 'user'")).to_be_visible()
     await expect(commands).to_have_value("reset = nobody")
     await shown.context.close()

@@ -1,4 +1,5 @@
 """Every page of the console opens in a real browser, is usable by anybody, and fits a telephone.
+So do the pages of single chats, turns and plugins.
 
 ``SCREENSHOTS=docs/images/console`` saves a picture of each page.
 """
@@ -11,7 +12,6 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from nekro_core.console.frame import ConsolePage
 from nekro_core.console.pages import PAGES
 from tests.console.process import running_console
 
@@ -20,6 +20,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 LISTED = [page for page in PAGES if page.group]
+PLACES = {each.name or "home": each.address for each in LISTED} | {
+    "a chat": "/ui/console/chats/fake-group_30003",
+    "a turn": "/ui/console/turns/2",
+    "a plugin": "/ui/console/plugins/local/weather",
+}
+"""The addresses of the pages. `test_the_places_are_all_pages` compares them with the console's."""
 WIDE, NARROW = (1280, 860), (390, 800)
 
 
@@ -55,11 +61,11 @@ async def opened(browser: Browser, address: str, *, size: tuple[int, int], theme
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "telephone"])
-@pytest.mark.parametrize("page", LISTED, ids=lambda page: page.name or "home")
+@pytest.mark.parametrize("name", PLACES)
 async def test_a_page_opens_and_anybody_can_use_it(
-    browser: Browser, address: str, page: ConsolePage, size: tuple[int, int], theme: str
+    browser: Browser, address: str, name: str, size: tuple[int, int], theme: str
 ) -> None:
-    shown = await opened(browser, address + page.address, size=size, theme=theme)
+    shown = await opened(browser, address + PLACES[name], size=size, theme=theme)
     errors: list[str] = []
     shown.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     found = await Axe().run(shown)
@@ -75,9 +81,15 @@ async def test_a_page_opens_and_anybody_can_use_it(
     addresses = await shown.locator("a").evaluate_all("links => links.map(each => each.href)")
     assert [each for each in addresses if "/ui/ui/" in each] == []
     if folder := os.environ.get("SCREENSHOTS"):
-        name = f"{page.name or 'home'}-{theme}-{size[0]}.png"
-        await shown.screenshot(path=Path(folder) / name)
+        await shown.screenshot(path=Path(folder) / f"{name}-{theme}-{size[0]}.png")
     await shown.context.close()
+
+
+def test_the_places_are_all_pages() -> None:
+    """A page of a single thing has the address of its list, and a place behind it."""
+    lists = [PLACES[each] for each in PLACES if each.startswith("a ")]
+    single = sorted(each.address for each in PAGES if not each.group)
+    assert sorted(each.rpartition("/")[0].removesuffix("/local") for each in lists) == single
 
 
 async def test_ctrl_k_finds_a_page_and_enter_opens_it(browser: Browser, address: str) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from nekro_core.app.app import App
 from nekro_core.operator.actions import BoundAction
-from nekro_core.operator.roles import AccessRole
+from nekro_core.operator.errors import NotAllowed
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 
 pytestmark = pytest.mark.jail
 
@@ -120,6 +121,32 @@ async def test_every_operation_is_denied_to_each_role_that_it_does_not_name(
             assert answer.status_code == 403, (name, role, answer.text)
             denied += 1
     assert denied
+
+
+async def test_every_action_has_a_role_and_writes_an_audit_entry(app: App) -> None:
+    """Each action is tried with a token that may do nothing, from an address of its own: too many
+    refusals of one address are not logged."""
+    acting = {
+        name: each
+        for name, each in app.operations.operations().items()
+        if isinstance(each, BoundAction)
+    }
+    for number, (name, operation) in enumerate(acting.items()):
+        assert operation.declaration.role in AccessRole, name
+        actor = Actor(
+            name="a token",
+            role=AccessRole.OWNER,
+            origin=RequestOrigin.API,
+            address=f"10.0.0.{number}",
+            scopes=frozenset(),
+        )
+        with pytest.raises(NotAllowed, match=f"{name} needs the scope"):
+            await operation.invoke(actor, {})
+        (entry,) = await app.operations.audit.audit_log.rows.newest(limit=1)
+        who = (entry.actor, entry.role, entry.origin, entry.address)
+        assert (entry.action, entry.outcome) == (name, "denied")
+        assert who == ("a token", "owner", "api", actor.address)
+    assert len(acting) > 80
 
 
 async def test_the_openapi_document_describes_every_operation(

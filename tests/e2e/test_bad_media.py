@@ -100,7 +100,7 @@ async def problem_of(whole: WholeBot, group: int, picture: dict[str, Any]) -> st
         return ""
     assert media["problem"]
     prompt = whole.prompts(group)[-1].last_user_text
-    newest = prompt.rpartition("[message ")[2]
+    newest = prompt.rpartition("\n#")[2]
     assert "+ image" in newest
     assert "not available" in newest
     return str(media["problem"])

@@ -1,5 +1,6 @@
 """The bot on Matrix is killed, and its homeserver disconnects: no message is lost or doubled."""
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -17,7 +18,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 def model(asked: Asked) -> str:
     """A model that says how many messages wait for an answer, and names the newest."""
     prompt = "\n".join(str(message["content"]) for message in asked.messages)
-    waiting = prompt.count(", unanswered")
+    waiting = len(re.findall(r"#\d+ [^#\n]* NEW\b(?! mentioned`)", prompt))
     newest = prompt.rpartition("number ")[2].split("\n")[0].split("\\n")[0]
     return f"```python\nsend_channel_message('{waiting} waiting, to {newest}')\n```"
 

@@ -27,11 +27,11 @@ async def who_asks(_ctx: AgentCtx, wish: str) -> str:
     await _ctx.send_text(f"{wish}: {_ctx.from_user_id}, {role}")
     return role
 '''
-_ASKED = re.compile(r", unanswered\n> (?:@you ?)?(.*)")
+_ASKED = re.compile(r" NEW(?: [a-z ]+)?\n> (?:@you ?)?(.*)")
 
 
 def reply(asked: Asked) -> str:
-    """The reply of a model that carries out every unanswered message."""
+    """The reply of a model that carries out every message marked NEW."""
     wishes = _ASKED.findall(asked.last_user_text)
     return fence(
         "\n".join(f"who_asks({wish!r})\nset_timer({wish!r}, in_minutes=500)" for wish in wishes)

@@ -25,7 +25,8 @@ TOKEN = "token-of-the-whole-bot"
 LONG_S = 60.0
 """The longest time that a step may take on a busy machine."""
 WELL = "all is well"
-_CHAT = re.compile(r"^\[chat\] (\S+), a ", re.MULTILINE)
+_CHAT = re.compile(r"^\[chat\] (\S+)(?:, a |: (?:a|the) )", re.MULTILINE)
+"""The chat of a prompt: as bots say it now, and as they said it before November 2026."""
 
 
 def fence(code: str) -> str:
@@ -127,7 +128,8 @@ class ModelByChat:
         self.asked: dict[str, list[Asked]] = defaultdict(list)
 
     def __call__(self, asked: Asked) -> Reply:
-        found = _CHAT.search(next(_text(m) for m in asked.messages if m["role"] == "user"))
+        told = (_text(m) for m in asked.messages if m["role"] in ("system", "user"))
+        found = _CHAT.search("\n".join(told))
         if found is None:
             return Answer(status=400, error={"message": "a prompt of no chat"})
         self.asked[found[1]].append(asked)

@@ -32,6 +32,7 @@ CHANGING = {
     "off": ("/off", "chats.set_policy"),
     "observe": ("/observe", "chats.set_policy"),
     "persona": ("/persona You are a cat.", "chats.set_policy"),
+    "model": ("/model embedded,default", "chats.set_policy"),
     "permit": ("/permit reset advanced", "chats.set_policy"),
     "quota": ("/quota chat turns:50", "chats.set_policy"),
     "stop": ("/stop", "chats.stop"),
@@ -40,7 +41,7 @@ CHANGING = {
 }
 """Each command that changes something: how a person writes it, and the action."""
 READING = {"status", "help"}
-UNDOABLE = {"on", "off", "observe", "persona", "permit", "quota"}
+UNDOABLE = {"on", "off", "observe", "persona", "model", "permit", "quota"}
 
 
 class Talk:

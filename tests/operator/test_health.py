@@ -5,6 +5,9 @@ from pathlib import Path
 
 import anyio
 
+from nekro_core.app.app import App
+from nekro_core.app.settings import Settings
+from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.health import Finding, Health
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
@@ -20,10 +23,23 @@ async def test_findings_of_the_last_check_stay(tmp_path: Path) -> None:
         yield Finding(area="voice", ok=False, seen="no engine", remedy="install one")
 
     async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3", clock=lambda: 1_000.0) as store:
-        health = Health(AuditLog(store.audit), examine, lambda: 1_000.0)
+        health = Health(AuditLog(store.audit), examine, tuple, lambda: 1_000.0)
         assert (await health.report(OTTO)).at == 0.0
         done = await health.check(OTTO)
         assert [each.area for each in done.result.findings] == ["disk", "voice"]
         assert await health.report(OTTO) == done.result
         (entry,) = await store.audit.newest()
         assert entry.new == '["voice"]'
+
+
+async def test_what_is_wrong_now_is_found_without_a_check(tmp_path: Path) -> None:
+    settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
+    async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
+        health = app.operations.health
+        assert await health.problems(OTTO) == ()
+        (tmp_path / "conduct.toml").write_text("general = ")
+        (found,) = await health.problems(OTTO)
+        assert (found.area, found.ok) == ("conduct.toml", False)
+        assert found.remedy.startswith("correct ")
+        (tmp_path / "conduct.toml").unlink()
+        assert await health.problems(OTTO) == ()

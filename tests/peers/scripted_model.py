@@ -44,7 +44,7 @@ PIECE = 12
 
 Split = Literal["pieces", "mixed", "whole", "objects", "no_index", "same_index"]
 
-Then = Literal["end", "no_done", "break", "stall", "endless"]
+Then = Literal["end", "no_done", "break", "stall", "endless", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Answer:
 
     ``then`` is the end: ``end`` is a proper one, ``no_done`` lacks ``[DONE]`` and a reason,
     ``break`` breaks the connection, ``stall`` leaves it open and silent, ``endless`` repeats the
-    text forever.
+    text forever, ``error`` reports ``error`` inside the stream.
     """
 
     chunks: Sequence[str | float | bytes | anyio.Event | Callable[[], None]] = ()
@@ -182,7 +182,7 @@ class ScriptedModelServer(LoopbackServer):
             return True
         async with anyio.create_task_group() as tasks:
             # When the client leaves, the answer must end, even if it is waiting.
-            tasks.start_soon(_watch, reader, asked, tasks)
+            tasks.start_soon(watch, reader, asked, tasks)
             with suppress(anyio.BrokenResourceError):
                 asked.finished = await _send_stream(stream, answer, asked)
             tasks.cancel_scope.cancel()
@@ -229,7 +229,8 @@ def _function(name: str | None, arguments: Any) -> dict[str, Any]:
     return {"function": ({"name": name} if name else {}) | {"arguments": arguments}}
 
 
-async def _watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:
+async def watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGroup) -> None:
+    """Cancel an answer when its client has left."""
     # The client sends nothing during an answer, so this read ends when the connection ends.
     try:
         await reader.receive(1)
@@ -293,6 +294,10 @@ async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bo
         case "endless":
             while True:
                 await send_delta({"content": said or "again "})
+        case "error":
+            await send(_event({"error": answer.error or {"message": "an error"}}))
+            await stream.send(b"0\r\n\r\n")
+            return True
         case "no_done":
             await stream.send(b"0\r\n\r\n")
             return True

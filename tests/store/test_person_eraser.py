@@ -58,6 +58,14 @@ WHAT_BECOMES = {
     "console_recovery_codes": "as console_people",
     "console_tokens": "as console_people",
     "documents": "their overrides are removed, earlier texts deleted: nekro_core.app.erasure",
+    "search_segments": "those of their private chats are deleted",
+    "search_pages": "the words of deleted and changed messages are deleted",
+    "search_blocks": "the vectors of deleted and changed messages are deleted",
+    "search_changes": "numbers of messages alone",
+    "memory_notes": "theirs and those about them deleted: test_memory.py",
+    "memory_summaries": "those with their words emptied or deleted: test_memory.py",
+    "memory_chats": "a private chat's is deleted",
+    "memory_off": "no person's: only digests",
     "tortoise_migrations": "no person's",
 }
 """What erasing a person does to each table. A new table needs a line here and a rule in

@@ -25,6 +25,7 @@ from nekro_core.store import (
     ToolCall,
 )
 from nekro_core.store.histogram import bucket_of, summary_of
+from nekro_core.store.statistic_rows import period_start
 from nekro_core.store.statistics import spans
 
 from .conftest import GROUP, OTHER, Clock, say
@@ -432,3 +433,60 @@ async def test_costs_from_published_prices_and_unknown_prices_are_told_apart(
     await count(store, clock)
     whole = await store.statistics.totals(since=NOW - HOUR, until=clock.now + HOUR)
     assert (whole.cost, whole.published_cost, whole.unpriced) == (1.75, 0.75, 1)
+
+
+async def test_turns_of_a_chat_and_of_a_person_have_exact_latencies(
+    store: Store, clock: Clock
+) -> None:
+    for seconds in (2.0, 4.0, 6.0):
+        await turn(store, clock, seconds=seconds)
+    await turn(store, clock, chat=LIN, user="10001", seconds=100.0)
+    await turn(store, clock, user="10002", seconds=50.0)
+    elsewhere = ChatKey.parse("telegram-private_10001")
+    await turn(store, clock, chat=elsewhere, user="10001", seconds=9.0)
+    await store.turns.begin(GROUP, trigger_seq=9, through_seq=9, user_id="10001")  # it still runs
+    await count(store, clock)
+    span = {"since": NOW - DAY, "until": clock.now + DAY}
+    chat = {"dimension": Dimension.CHAT, "name": str(GROUP), **span}
+    person = {"dimension": Dimension.PERSON, "name": "onebot_v11:10001", **span}
+    statistics = store.statistics
+    assert await statistics.latency(LatencyMeasure.TURN, **chat) == LatencySummary(
+        number=4, p50=pytest.approx(4.0), p95=pytest.approx(50.0)
+    )
+    assert await statistics.latency(LatencyMeasure.FIRST_WORDS, **chat) == LatencySummary(
+        number=4, p50=pytest.approx(2.0), p95=pytest.approx(25.0)
+    )
+    assert await statistics.latency(LatencyMeasure.TURN, **person) == LatencySummary(
+        number=4, p50=pytest.approx(4.0), p95=pytest.approx(100.0)
+    )
+    (day,) = await statistics.latency_series(LatencyMeasure.TURN, Period.DAY, **person)
+    assert (day.start, day.latency.number) == (period_start(Period.DAY, NOW), 4)
+    before = {**chat, "until": NOW}
+    assert await statistics.latency(LatencyMeasure.TURN, **before) == LatencySummary()
+    assert await statistics.latency_series(LatencyMeasure.TURN, Period.DAY, **before) == []
+
+
+async def test_a_plugin_has_the_latencies_of_its_requests(store: Store, clock: Clock) -> None:
+    for seconds in (1.0, 3.0):
+        await store.model_uses.add(
+            ModelUse(
+                plugin="acme.draw",
+                model="small",
+                prompt_tokens=1,
+                completion_tokens=1,
+                cost=0.0,
+                chat_key="",
+                user_id="",
+                started=NOW,
+                seconds=seconds,
+            )
+        )
+    await count(store, clock)
+    found = await store.statistics.latency(
+        LatencyMeasure.REQUEST,
+        since=NOW - DAY,
+        until=NOW + DAY,
+        dimension=Dimension.PLUGIN,
+        name="acme.draw",
+    )
+    assert (found.number, found.p95) == (2, pytest.approx(3.0, rel=0.1))

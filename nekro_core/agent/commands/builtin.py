@@ -4,6 +4,8 @@ from typing import Protocol
 
 from nekro_core.agent.commands.actions import ChangedChats, DirectActions
 from nekro_core.agent.commands.erase_command import erase_command
+from nekro_core.agent.commands.memory_command import memory_commands
+from nekro_core.agent.commands.model_command import model_command
 from nekro_core.agent.commands.policy_commands import policy_commands
 from nekro_core.agent.commands.quota_command import quota_command
 from nekro_core.agent.commands.services import CommandServices, command_texts
@@ -42,7 +44,7 @@ def builtin_commands(
         await actions.now.reset(context, chat, asked.seq if asked else 0)
         return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
 
-    commands = (
+    commands: tuple[Command, ...] = (
         Command(name="stop", handler=stop, **command_texts(catalogue, "stop")),
         Command(
             name="reset",
@@ -52,9 +54,15 @@ def builtin_commands(
             **command_texts(catalogue, "reset"),
         ),
         *policy_commands(services),
+        model_command(services),
         status_command(services, sessions.wait_until_idle),
         quota_command(services),
     )
+    if services.memory is not None:
+        commands = (
+            *commands,
+            *memory_commands(services, services.memory, sessions.wait_until_idle),
+        )
     if erasing is None:
         return commands
     return (*commands, erase_command(services, erasing))

@@ -1,5 +1,5 @@
 """Defines the commands that change how the bot behaves in a chat: on, off, observe, persona,
-permit."""
+participation, permit."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
@@ -18,6 +18,7 @@ _DEFAULT = "default"
 """The argument of a command that removes the chat's override."""
 
 WriteOverride = Callable[[CommandExecutionContext, str, object | None], Awaitable[str]]
+Modes = Literal["mentioned", "follows", "lively", "default"]
 Wanted = Literal["public", "user", "chat_admin", "advanced", "super_user", "off", "default"]
 
 
@@ -72,7 +73,32 @@ def policy_commands(services: CommandServices) -> tuple[Command, ...]:
             permission=CommandPermission.ADVANCED,
             **command_texts(services.catalogue, "persona"),
         ),
+        _participation_command(services, put),
         _permit_command(services, put),
+    )
+
+
+def _participation_command(services: CommandServices, put: WriteOverride) -> Command:
+    say = services.catalogue.say
+
+    async def participation(
+        context: CommandExecutionContext,
+        mode: Annotated[Modes | None, Arg(positional=True)] = None,
+    ) -> CommandResponse:
+        chat = without_thread(ChatKey.parse(context.chat_key))
+        if mode is not None:
+            value = None if mode == _DEFAULT else mode
+            if fault := await put(context, "participation", value):
+                return CmdCtl.failed(fault)
+        now = services.policies.of(chat).trigger.participation.mode
+        text = say(f"own.participation.{now.value}", context.lang)
+        return CmdCtl.message(text) if mode is None else CmdCtl.success(text)
+
+    return Command(
+        name="participation",
+        handler=participation,
+        permission=CommandPermission.CHAT_ADMIN,
+        **command_texts(services.catalogue, "participation"),
     )
 
 

@@ -8,7 +8,9 @@ from loguru import logger
 
 from nekro_core.agent.commands.actions import ActionsInForce, ChangeRefused
 from nekro_core.chat.catalogue import Catalogue
+from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.admin import OutboxAdmin
+from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy.resolver import PolicyResolver
@@ -29,6 +31,8 @@ class CommandServices:
     policies: PolicyResolver
     actions: ActionsInForce
     settings: PolicyDefaults
+    inbox: Inbox | None = None
+    memory: MemoryKeeper | None = None
     clock: Callable[[], float]
     wall: Callable[[], float]
 

@@ -18,7 +18,7 @@ import anyio.to_thread
 import msgspec
 from loguru import logger
 
-from nekro_core.agent.prompt.functions import FunctionSet, function_set, tool_text
+from nekro_core.agent.prompt.functions import FunctionSet, function_set, tool_outline, tool_text
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import PluginDataStore
@@ -266,7 +266,7 @@ def found_tools_text(found: Sequence[NamedTool]) -> str:
     """Return the full text of the tools that were found before."""
     if not found:
         return ""
-    return "\n\n".join(["Found by tool_search before:", *map(tool_text, found)])
+    return "\n".join(["Found by tool_search before:", *map(tool_outline, found)])
 
 
 def _more(single: Sequence[tuple[str, NamedTool]], tools: ToolSet) -> str:

@@ -9,7 +9,7 @@ from nekro_core.llm.model import Function
 from nekro_core.llm.tokens import estimate_tokens, function_text
 from nekro_core.tools.names import NamedTool, ToolSet, dotted_name
 from nekro_core.tools.schema import function_schema
-from nekro_core.tools.stub import stub
+from nekro_core.tools.stub import outline, stub
 from nekro_core.tools.tool import Tool, Visibility
 
 _MAX_NAME = 64
@@ -17,9 +17,16 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def tools_text(tools: ToolSet) -> str:
-    """Return the Python stubs of the visible tools."""
+    """Return the outlines of the visible tools."""
     visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
-    return "\n\n".join(map(tool_text, visible))
+    return "\n".join(map(tool_outline, visible))
+
+
+def tool_outline(named: NamedTool) -> str:
+    """Return the outline of one tool."""
+    head, _, body = outline(named.tool, named.name).partition("\n")
+    mark = "  # ends the run" if named.tool.kind.ends_run else ""
+    return f"{head}{mark}\n{body}"
 
 
 def tool_text(named: NamedTool) -> str:

@@ -1,6 +1,7 @@
 """Marks quoted text in a prompt, so that it cannot look like a line of the program.
 
-The program's lines begin with a word in brackets (`OWN_MARKS`), or with ``+``. Each line of quoted
+The program's lines begin with a word in brackets (`OWN_MARKS`), with a message's number (``#311``),
+or with ``+``. Each line of quoted
 text begins with the mark ``>``. Quoted text is cut first and marked afterwards. In the opposite
 order a cut could remove a mark: a file of 20,000 letters once put a line into the prompt that
 looked like a line of the program.
@@ -18,14 +19,18 @@ from nekro_core.llm.model import AudioPart, ImagePart
 OWN_MARKS = (
     "before",
     "chat",
+    "date",
     "error",
     "message",
     "note",
+    "notes",
     "now",
     "output",
     "picture",
+    "ran",
     "result",
     "sent",
+    "summary",
     "system",
     "task",
 )
@@ -38,8 +43,10 @@ lines for that, the middle lines are left out."""
 _LEAST_QUOTE = 20
 """Minimum number of characters to which quoted text is shortened."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
-_BRACKET = re.compile(r"[\[\uff3b\ufe47]")
-"""Characters that look like the opening bracket of the program's lines."""
+_NUMBERED = re.compile(r"\s*#\d+(?:\s|$)")
+"""A line that looks like the header of a message."""
+_BRACKET = re.compile(r"[\[\uff3b\ufe47#\uff03\ufe5f]")
+"""Characters that look like the beginning of the program's lines."""
 _LOOKED_AT = 1000
 """Number of characters at the beginning of a line that are checked if the line is not ASCII."""
 _NOT_SEEN = ("Cf", "Cc", "Mn", "Me")
@@ -116,6 +123,8 @@ def _is_like_ours(line: str) -> bool:
         # square of their number.
         seen = "".join(each for each in line[:_LOOKED_AT] if category(each) not in _NOT_SEEN)
         line = normalize("NFKC", seen)
+    if _NUMBERED.match(line):
+        return True
     head, bracket, rest = line.partition("[")
     return bool(bracket) and not _WORDS.search(head) and _OURS.match(rest) is not None
 

@@ -11,7 +11,8 @@ from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 OWN = "own"
-"""The program wrote the text. It is short and has no words of people, so it is stored as it is."""
+"""The program wrote the text. It is short, and has no words of people but names, which are redacted
+when a person is erased. So it is stored as it is."""
 SHARED = "shared"
 """Operators and authors of plugins wrote the text. It is stored once for all chats."""
 CHAT = "chat"
@@ -20,8 +21,8 @@ CHAT = "chat"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRecord:
-    """The line of a record. ``limit`` is the maximum number of characters of a message. ``mark`` is
-    1 for a record to answer, 2 for one that another turn will answer, else 0."""
+    """The lines of a record. ``limit`` is the maximum number of characters of a message. ``mark``
+    is the number of its `LineMarks`."""
 
     seq: int
     line: str

@@ -2,23 +2,26 @@
 
 There are three kinds of lines. Their beginnings distinguish them::
 
-    [message 81] from "Lin" (user 10001) at 11-22 14:02:33, to you, unanswered
+    #311 14:02 Lin (10001, admin) → you re #305 NEW mentioned
     > what a person wrote, each of its lines behind this mark
-    + image /app/uploads/3fa9.png (image/png, 120 kB)
+    + image /app/uploads/3fa9.png
 
 Text that people choose (names, messages, file names) comes after a mark or is in JSON quotes. It is
-never at the beginning of a line. Its invisible characters are written as escapes.
+never at the beginning of a line. A name is bare only if it is one plain word that the program does
+not use itself. Invisible characters are written as escapes.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from pathlib import PurePath
 
+from nekro_core.agent.prompt.line_marks import ANSWER, ANSWER_LATER, LineMarks
 from nekro_core.chat import (
     Author,
+    ChatKind,
     DeliveryState,
     File,
     Forward,
@@ -28,6 +31,7 @@ from nekro_core.chat import (
     Notice,
     Record,
     Reply,
+    Role,
     Segment,
     Sender,
     Text,
@@ -40,12 +44,15 @@ from nekro_core.chat import (
 UPLOADS = "/app/uploads"
 """The folder in a box with the files that the chat received."""
 
-NOT_NOW = "not to be answered now"
-"""Added to the header of a message that another turn will answer."""
+NEW = "NEW"
+"""The word in the header of a record that the turn answers."""
+LATER = "LATER"
+"""The word in the header of a record that another turn will answer."""
 
 _QUOTED = 200  # characters of a name, a quoted or a forwarded message
 _ATTACHED = 30  # lines for the attachments of one message
 _FORWARDED = 20  # messages of a bundle that are shown
+_FACE = 40  # characters of a face's name
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Control characters, direction marks and zero-width characters. The two zero-width joiners are not
 # among them, because some scripts and emoji need them.
@@ -54,6 +61,16 @@ _UNSEEN = re.compile(
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,29}|[\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{1,30}"
+)
+"""Other scripts have letters that look like Latin ones: a name could look like ``you``."""
+_OUR_WORDS = frozenset({"you", "system", "re", "all", NEW.casefold(), LATER.casefold()})
+"""Names that are written in quotes, because headers have these words."""
+_WHY = {1: "mentioned", 2: "only named", 3: "poke", 4: "a plugin asks", 5: "wakes you"}
+"""The words for reasons (`nekro_core.agent.prompt.line_marks.WHY`)."""
+_INLINE_KINDS = ("face", "mface", "emoji", "sticker")
+"""Kinds of `Unknown` that are small pictures between the words."""
 _STATES = {
     DeliveryState.PENDING: "not sent yet",
     DeliveryState.SENDING: "being sent",
@@ -111,71 +128,91 @@ def media_of(record: Record) -> list[Media]:
     ]
 
 
-def transcript(
-    records: Sequence[Record],
-    *,
-    zone: tzinfo | None,
-    limit: int,
-    unanswered: Collection[int] = (),
-    waiting: Collection[int] = (),
-    own: Collection[str] = (),
-) -> list[str]:
-    """Write the lines of each record. ``limit`` is the maximum number of characters of one message.
-    ``unanswered`` has the sequence numbers of the records to answer, and ``waiting`` those of
-    records that other turns will answer. ``own`` has the platform ids of the bot's accounts."""
-    ours = frozenset(own)
-    marks = [
-        "unanswered" if seq in unanswered else NOT_NOW if seq in waiting else ""
-        for seq in (record.seq for record in records)
-    ]
-    return [
-        _shown_record(record, zone, limit, mark, ours)
-        for record, mark in zip(records, marks, strict=True)
-    ]
-
-
-@lru_cache(2048)
-def _shown_record(
-    record: Record, zone: tzinfo | None, limit: int, mark: str, own: frozenset[str]
+@lru_cache(4096)
+def record_lines(
+    record: Record, zone: tzinfo | None, limit: int, mark: int, own: frozenset[str]
 ) -> str:
-    """Write one record's lines. Results are cached, because a prompt shows nearly the same records
-    as the previous prompt."""
-    return "\n".join(_lines(record, zone, limit, mark, own))
+    """Write the lines of one record. Results are cached, because a prompt shows nearly the same
+    records as the previous prompt.
+
+    Args:
+        record: The record.
+        zone: The zone of its time.
+        limit: The maximum number of characters of its words.
+        mark: The number of its `LineMarks`.
+        own: The platform's ids of the bot's accounts.
+    """
+    return "\n".join(_lines(record, zone, limit, LineMarks.of_number(mark), own))
 
 
 def _lines(
-    record: Record, zone: tzinfo | None, limit: int, mark: str, own: Collection[str]
+    record: Record, zone: tzinfo | None, limit: int, marks: LineMarks, own: Collection[str]
 ) -> Iterator[str]:
-    yield _header(record, zone, mark)
+    time = datetime.fromtimestamp(record.time, zone)
+    if marks.dated:
+        yield f"[date] {time:%Y-%m-%d %A}"
+    head = f"#{record.seq} {time:%H:%M}" if marks.timed else f"#{record.seq}"
+    yield " ".join(filter(None, [head, *_header(record, marks, own)]))
     words = visible_excerpt("".join(_inline(part, own) for part in record.segments), limit)
     if words.strip():
         yield from (f"> {line}" for line in words.split("\n"))
-    attached = [line for segment in record.segments for line in _attached(segment)]
+    attached = [line for segment in record.segments for line in _attached(segment, marks, own)]
     yield from (f"+ {line}" for line in attached[:_ATTACHED])
     if len(attached) > _ATTACHED:
         yield f"+ and {len(attached) - _ATTACHED} more"
 
 
-def _header(record: Record, zone: tzinfo | None, mark: str) -> str:
-    time = datetime.fromtimestamp(record.time, zone).strftime("%m-%d %H:%M:%S")
-    name = f"message {_identifier(record.message_id)}" if record.message_id else "message"
+def _header(record: Record, marks: LineMarks, own: Collection[str]) -> Iterator[str]:
     match record.author:
         case Author.SYSTEM:
-            return ", ".join(filter(None, [f"[system] at {time}", mark]))
+            yield "system"
         case Author.BOT:
-            head = f"[{name}] from you at {time}"
-            return f"{head}, {_STATES[record.state]}" if record.state in _STATES else head
-    to_you = "to you" if record.to_bot else ""
-    head = f"[{name}] from {person_label(record.sender)} at {time}"
-    return ", ".join(filter(None, [head, to_you, mark]))
+            yield "you"
+        case _:
+            yield person_label(record.sender) if marks.introduced else shown_name(record.sender)
+    if record.to_bot and record.author is Author.PERSON and _is_shared(record):
+        yield "→ you"
+    if marks.replies_to:
+        yield f"re #{record.seq - marks.replies_to}"
+    if record.author is Author.BOT and record.state in _STATES:
+        yield f"({_STATES[record.state]})"
+    if marks.task == ANSWER:
+        yield NEW
+        yield _why(record, marks, own)
+    elif marks.task == ANSWER_LATER:
+        yield LATER
+
+
+def _is_shared(record: Record) -> bool:
+    """Whether the chat may have several people. In a private chat everything is said to the bot."""
+    return record.chat_key.kind is not ChatKind.PRIVATE
+
+
+def _why(record: Record, marks: LineMarks, own: Collection[str]) -> str:
+    word = _WHY.get(marks.why, "")
+    mentions = any(isinstance(each, Mention) and each.user_id in own for each in record.segments)
+    if word == "mentioned" and not mentions:
+        replies = any(isinstance(each, Reply) for each in record.segments)
+        return "answers you" if replies else ""
+    return word
+
+
+def shown_name(sender: Sender) -> str:
+    """Return a person's name for a header: bare, or in JSON quotes if it is more than one plain
+    word or a word of the program."""
+    name = sender.name or sender.user_id
+    if _PLAIN_NAME.fullmatch(name) and name.casefold() not in _OUR_WORDS:
+        return name
+    return json_quoted(name, 60)
 
 
 def person_label(sender: Sender) -> str:
-    """Return a person's name and id, for lines of the program."""
-    return f"{json_quoted(sender.name, 60)} (user {_identifier(sender.user_id)})"
+    """Return a person's name, id and role, for lines of the program."""
+    role = "" if sender.role is Role.MEMBER else f", {sender.role.value}"
+    return f"{shown_name(sender)} ({identifier(sender.user_id)}{role})"
 
 
-def _identifier(text: str) -> str:
+def identifier(text: str) -> str:
     """Return a platform's id on one line and without brackets. Such an id may be any text."""
     if re.fullmatch(r"[\w.:@=/+-]{1,120}", text):
         return text
@@ -192,38 +229,63 @@ def _inline(segment: Segment, own: Collection[str]) -> str:
             return f"@{segment.name or segment.user_id} "
         case Voice() if segment.text:
             return segment.text
+        case Unknown() if _is_inline(segment):
+            name = segment.summary or segment.kind
+            return name if name.startswith("[") else f"[{name}]"
     return ""
 
 
-def _attached(segment: Segment) -> Iterator[str]:
+def _is_inline(segment: Unknown) -> bool:
+    """Whether the segment is a small picture with a short name. Some platforms give raw data
+    instead of a name."""
+    return (
+        segment.kind in _INLINE_KINDS
+        and len(segment.summary) <= _FACE
+        and not segment.summary.startswith("{")
+    )
+
+
+def _attached(segment: Segment, marks: LineMarks, own: Collection[str]) -> Iterator[str]:
     match segment:
         case Voice(media, text) if text:
-            yield f"{_medium('voice', media)}, in which the words above were heard"
-        case Image(media) | Voice(media) | Video(media) | File(media):
+            yield f"{_medium('voice', media)}: its words are above"
+        case Voice(media):
+            yield f"{_medium('voice', media)}: you cannot hear it"
+        case Image(media) | Video(media) | File(media):
             yield _medium(type(segment).__name__.lower(), media)
-        case Mention() if segment.name:
-            yield f"@{json_quoted(segment.name, 60)} is user {_identifier(segment.user_id)}"
-        case Reply():
-            by = f" by user {_identifier(segment.sender_id)}" if segment.sender_id else ""
+        case Mention() if marks.people and segment.name and segment.user_id not in own:
+            yield f"@{json_quoted(segment.name, 60)} is {identifier(segment.user_id)}"
+        case Reply() if not marks.replies_to:
+            by = f" of {_who(segment.sender_id, own)}" if segment.sender_id else ""
             text = f": {json_quoted(segment.text)}" if segment.text else ""
-            yield f"answers message {_identifier(segment.message_id)}{by}{text}"
+            yield f"answers an older message{by}{text}"
         case Forward(messages):
             yield f"{len(messages)} forwarded messages"
             for message in messages[:_FORWARDED]:
                 said = json_quoted(plain_text(message.segments))
                 yield f"  {json_quoted(message.sender_name or message.sender_id, 60)}: {said}"
         case Notice():
-            people = [segment.actor_id and f"by user {_identifier(segment.actor_id)}"]
-            people.append(segment.target_id and f"to user {_identifier(segment.target_id)}")
-            yield " ".join(filter(None, [f"notice {_identifier(segment.kind)}", *people]))
-        case Unknown():
-            kind, summary = json_quoted(segment.kind, 40), json_quoted(segment.summary)
-            yield f"something of kind {kind}: {summary}"
+            people = [segment.actor_id and f"by {_who(segment.actor_id, own)}"]
+            people.append(segment.target_id and f"to {_who(segment.target_id, own)}")
+            yield " ".join(filter(None, [identifier(segment.kind), *people]))
+        case Unknown() if not _is_inline(segment):
+            yield f"{identifier(segment.kind)}: {json_quoted(segment.summary)}"
+
+
+def _who(user_id: str, own: Collection[str]) -> str:
+    return "you" if user_id in own else identifier(user_id)
 
 
 def _medium(kind: str, media: Media) -> str:
     name = f" {json_quoted(media.name, 80)}" if media.name else ""
     if not media.path:
         return f"{kind}{name}, not available: {json_quoted(media.problem or 'it was not kept')}"
-    size = f"{media.size / 1000:.0f} kB" if media.size >= 1000 else f"{media.size} bytes"
-    return f"{kind} {box_path(media)}{name} ({_identifier(media.mime)}, {size})"
+    path = box_path(media)
+    facts = [f"{media.seconds:.0f} s"] if media.seconds else []
+    if not PurePath(path).suffix:  # else the ending says it
+        facts.append(identifier(media.mime))
+    if kind in ("file", "video"):  # of a picture or a voice, the size says nothing
+        large = media.size >= 1000
+        facts.append(f"{media.size / 1000:.0f} kB" if large else f"{media.size} bytes")
+    told = f" ({', '.join(facts)})" if facts else ""
+    return f"{kind} {path}{name}{told}"

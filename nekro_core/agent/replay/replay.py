@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from nekro_core.agent.prompt.discovery import ToolDiscovery
+from nekro_core.agent.prompt.line_marks import ANSWER, ANSWER_LATER, task_of
 from nekro_core.agent.replay.recorded_calls import RecordedCalls, ReplayedCall
 from nekro_core.agent.replay.stand_ins import (
     ReplayPlugins,
@@ -277,7 +278,10 @@ async def _copy_history(
     """Copy the records that the first prompt of the turn could show."""
     newest = max((first.seqs if first else set()) | {trigger.seq})
     records = await outer.store.messages.newest(
-        chat_key, outer.settings.prompt.history * 2, before=newest + 1
+        chat_key,
+        outer.settings.prompt.history,
+        before=newest + 1,
+        since=min(first.seqs if first else (), default=0),
     )
     if trigger.seq not in {record.seq for record in records}:
         records = [trigger, *records]
@@ -286,11 +290,15 @@ async def _copy_history(
         await store.messages.add(
             record, unique_id=record.message_id or None, before=store.chats.seen(chat_key)
         )
-    # A small model's prompt shows the code of past answers.
-    for run_id in dict.fromkeys(record.run_id for record in records if record.run_id):
-        if run := await outer.store.runs.get(run_id):
-            await store.runs.begin(run_id, chat_key, code=run.code)
-            await store.runs.end(run_id, output=run.output, stop=run.stop, seconds=run.seconds)
+    # Prompts show the code of past answers.
+    sent = dict.fromkeys(record.run_id for record in records if record.run_id)
+    for number, runs in enumerate(await outer.store.runs.of_same_turns(sent), 1):
+        for step, run in enumerate(runs):
+            # No turn of the replay has such a number.
+            await store.runs.begin(run.run_id, chat_key, code=run.code, turn_id=-number, step=step)
+            await store.runs.end(
+                run.run_id, output=run.output, stop=run.stop, error=run.error, seconds=run.seconds
+            )
 
 
 def _marks(first: Recipe | None, trigger: Record) -> Callable[[Sequence[Record]], HistoryMarks]:
@@ -301,8 +309,10 @@ def _marks(first: Recipe | None, trigger: Record) -> Callable[[Sequence[Record]]
         if isinstance(piece, RecordLines)
         for seq, _, mark in piece.lines()
     }
-    unanswered = frozenset(seq for seq, mark in marks.items() if mark == 1) or {trigger.seq}
-    waiting = frozenset(seq for seq, mark in marks.items() if mark == 2)
+    unanswered = frozenset(seq for seq, mark in marks.items() if task_of(mark) == ANSWER) or {
+        trigger.seq
+    }
+    waiting = frozenset(seq for seq, mark in marks.items() if task_of(mark) == ANSWER_LATER)
     found = HistoryMarks(unanswered=frozenset(unanswered), waiting=waiting)
     return lambda _records: found
 

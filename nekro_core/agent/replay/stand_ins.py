@@ -127,6 +127,7 @@ class ReplayPolicies(PolicyResolver):
 
     def __init__(self, policies: PolicyResolver, policy: ChatPolicy) -> None:
         self.conduct = policies.conduct
+        self.saving_model = lambda _: None
         self._policy = replace(policy, chat_quota=Quota(), person_quota=Quota())
 
     def of(self, chat_key: ChatKey) -> ChatPolicy:  # noqa: ARG002

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from nekro_core.agent.participation.verdict import FollowVerdict
 from nekro_core.agent.session.trigger import PendingMessage
 from nekro_core.agent.turn.context import HistoryMarks
 from nekro_core.chat import Record
@@ -36,6 +37,9 @@ class Backlog:
         self.forced: dict[int, str] = {}
         """Sequence numbers of records that are answered because a plugin demands it, with the
         plugin's key."""
+        self.followed: dict[int, FollowVerdict] = {}
+        """For records of groups in which the bot follows the talk: whether they go on talking to
+        it, by their sequence numbers."""
         self.handled: set[int] = set()
         """Sequence numbers of records that need no answer, such as commands."""
         self.hidden: set[int] = set()
@@ -80,6 +84,7 @@ class Backlog:
         """Drop all messages that the plugins' hooks let through. They will not be answered."""
         self.pending.clear()
         self.forced.clear()
+        self.followed.clear()
         self.handled.clear()
         self._recalled.clear()
 
@@ -141,6 +146,7 @@ class Backlog:
         self.fresh = [each for each in self.fresh if not is_over(each.record)]
         oldest = min((record.seq for record in self.waiting()), default=through + 1)
         self.forced = {seq: by for seq, by in self.forced.items() if seq >= oldest}
+        self.followed = {seq: each for seq, each in self.followed.items() if seq >= oldest}
         self.handled = {seq for seq in self.handled if seq >= oldest}
         left = {record.seq for record in self.waiting()}
         return [record for record in before if record.seq not in left]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from nekro_core.agent.participation.unasked import QuickJudge
 from nekro_core.agent.turn.services import PromptPlugins, TurnServices
 from nekro_core.chat import ChatMessage
 from nekro_core.delivery.activity import Broadcast
@@ -36,8 +37,9 @@ class SessionPlugins(PromptPlugins, Protocol):
 class SessionServices(TurnServices):
     """The services that a session needs to receive records and to decide, in addition to those of
     a turn. ``trigger`` has the settings for all chats; the settings of one chat are in the chat's
-    policy."""
+    policy. Without ``quick_judge`` the bot never speaks unasked."""
 
     plugins: SessionPlugins
     activity: Broadcast
     trigger: TriggerSettings
+    quick_judge: QuickJudge | None = None

@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
+from nekro_core.agent.participation.followed_chats import FollowedChats
 from nekro_core.agent.session.backlog import Backlog
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.trigger import (
@@ -22,6 +23,7 @@ from nekro_core.agent.session.trigger import (
     StartTurn,
     StaySilent,
     WaitForMore,
+    called_name,
     decide,
     judge,
 )
@@ -31,16 +33,18 @@ from nekro_core.agent.session.turn_decisions import (
     unheard_reason,
 )
 from nekro_core.agent.session.turn_runner import STORE_PAUSE_S, TurnRunner, TurnSlots
+from nekro_core.agent.session.unasked_turns import UnaskedTurns
 from nekro_core.agent.turn.already_sent import was_answered
 from nekro_core.agent.turn.context import TurnRequest
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
-from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord
+from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord, Segments
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.host.hooks import MessageSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
+from nekro_core.policy.participation import Participation
 from nekro_core.store import (
     DecisionReason,
     MessageDecision,
@@ -68,9 +72,17 @@ class Session:
     called from other tasks."""
 
     def __init__(
-        self, chat_key: ChatKey, services: SessionServices, slots: TurnSlots, cooldown: Cooldown
+        self,
+        chat_key: ChatKey,
+        services: SessionServices,
+        slots: TurnSlots,
+        cooldown: Cooldown,
+        followed_chats: FollowedChats,
+        unasked: UnaskedTurns,
     ) -> None:
         self.chat_key = chat_key
+        self._followed_chats = followed_chats
+        self._unasked = unasked
         self._services = services
         self._cooldown = cooldown
         self._backlog = Backlog(self._asks)
@@ -101,8 +113,8 @@ class Session:
 
     @property
     def idle(self) -> bool:
-        """Whether the session can be removed."""
-        return not (self.working or self._backlog or self._interrupted)
+        """Whether the session can be removed. A message that is being heard is in no list."""
+        return not (self.working or self._listening or self._backlog or self._interrupted)
 
     @property
     def newest(self) -> int:
@@ -188,6 +200,7 @@ class Session:
                 settings=policy.trigger,
                 names=policy.names,
                 forced=self._backlog.forced,
+                followed=self._backlog.followed,
             )
             match decision:
                 case StartTurn(record, why):
@@ -197,13 +210,26 @@ class Session:
                 case StaySilent():
                     for each in self._backlog.pending:
                         self._note(each.record, self._judge(each.record))
+                    newest = self._backlog.pending[-1].record if self._backlog.pending else None
                     self._backlog.clear_pending()
                     self._prepared = None
                     await self._note_silence()
+                    await self._consider_speaking(newest)
                     with anyio.move_on_after(self._services.settings.session_idle_s) as silence:
                         await self._news.wait()
                     if silence.cancelled_caught and self.idle:
                         return
+
+    async def _consider_speaking(self, newest: Record | None) -> None:
+        """In a lively group, wait until nobody writes any more after the newest message, and then
+        consider speaking unasked."""
+        pause_s = self._unasked.pause_s(newest)
+        if pause_s is None or newest is None:
+            return
+        with anyio.move_on_after(pause_s):
+            await self._news.wait()
+            return
+        await self._unasked.consider(newest)
 
     async def _listen(self) -> None:
         """Handle new records: ``/stop``, and messages for the plugins' hooks."""
@@ -266,6 +292,7 @@ class Session:
         else:
             if signal is MsgSignal.FORCE_TRIGGER:
                 self._backlog.forced[record.seq] = plugin
+            await self._follow(record)
             if await self._is_cooling_down(record):
                 self._note_all((record,), DecisionReason.COOLDOWN)
             else:
@@ -283,7 +310,32 @@ class Session:
             settings=policy.trigger,
             names=policy.names,
             forced=self._backlog.forced,
+            followed=self._backlog.followed,
         )
+
+    async def _follow(self, record: Record) -> None:
+        """In a group in which the bot follows the talk, find out whether a message goes on talking
+        to it. A message that calls the bot needs no such decision, and does not wait for it. If
+        nothing can be found out, the message is not answered."""
+        policy = self._services.policies.of(self.chat_key)
+        if (
+            policy.trigger.participation.mode is Participation.MENTIONED
+            or self.chat_key.kind is ChatKind.PRIVATE
+            or record.author is not Author.PERSON
+        ):
+            return
+
+        def calls_bot(said: Record) -> bool:
+            return bool(called_name(said, policy.names))
+
+        if record.to_bot or calls_bot(record):
+            return
+        try:
+            verdict = await self._followed_chats.judge(record, calls_bot)
+        except StoreError as error:
+            logger.warning("{}: message {} is not followed: {}", self.chat_key, record.seq, error)
+            return
+        self._backlog.followed[record.seq] = verdict
 
     def _note(self, record: Record, decision: MessageDecision) -> None:
         """Store what was decided about a person's message, a moment later."""
@@ -344,7 +396,23 @@ class Session:
         signal = await plugins.on_user_message(ctx, message)
         if stored.changes(self.chat_key) != changes:
             record = await stored.get(record.seq) or record
+        if signal.segments is not None and signal.signal is not MsgSignal.BLOCK_ALL:
+            record = await self._reword(record, message.segments, signal.segments)
         return signal, record
+
+    async def _reword(self, record: Record, before: Segments, now: Segments) -> Record:
+        """Store what hooks have made of a message, so that no prompt shows the original. A
+        transcript or another plugin may have changed the record meanwhile; then that change
+        stays."""
+        changed = None
+        try:
+            if record.segments == before:
+                changed = await self._services.store.messages.reword(record, now)
+        except StoreError as error:
+            logger.error("{}: record {}: {}", self.chat_key, record.seq, error)
+        if changed is None:
+            logger.warning("{}: what hooks changed of {} is lost", self.chat_key, record.seq)
+        return changed or record
 
     async def _is_cooling_down(self, record: Record) -> bool:
         """Return whether a record asks for an answer while its sender, possibly a bot, is in a
@@ -405,12 +473,15 @@ class Session:
             trigger_record=record,
             mark=lambda records: self._backlog.marks(records, record),
             listen=self._listen_for_turn,
+            judge=self._judge,
             resumed=resumed,
         )
 
     async def _answer(self, record: Record, why: MessageDecision) -> None:
         """Run one turn that answers all questions of the record's author so far."""
         services, decided = self._services, self._services.clock()
+        if record.author is Author.PERSON:
+            self._unasked.reacted()
         arrived = self._backlog.arrival(record)
         through = max(each.record.seq for each in self._backlog.pending)
 

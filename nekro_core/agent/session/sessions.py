@@ -11,11 +11,13 @@ from loguru import logger
 from nekro_core.agent.commands.builtin import builtin_commands
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import ErasureReport, PersonErasure
+from nekro_core.agent.participation.followed_chats import FollowedChats
 from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.session import Session
 from nekro_core.agent.session.turn_decisions import ignored_reason, unheard_reason
 from nekro_core.agent.session.turn_runner import TurnSlots
+from nekro_core.agent.session.unasked_turns import UnaskedTurns, unasked_speech
 from nekro_core.chat import Author, ChatKey, ChatKind, Record
 from nekro_core.delivery.activity import Working
 from nekro_core.llm.model import ChatModel, ChatRequest, ModelError
@@ -53,6 +55,8 @@ class Sessions:
         self._erasing = erasing
         self._sessions: dict[ChatKey, Session] = {}
         self._slots = TurnSlots(services.settings)
+        self._followed_chats = FollowedChats(services.store)
+        self._speech = unasked_speech(services)
         self._turn_cooldown = Cooldown(services.trigger, services.clock)
         self._command_cooldown = Cooldown(services.trigger, services.clock)
         self._tasks: TaskGroup | None = None
@@ -244,6 +248,7 @@ class Sessions:
         answer."""
         self._services.inbox.forget_person(chat_key, user_id)
         self._commands.forget(chat_key, user_id)
+        self._followed_chats.forget(chat_key)
         if (session := self._sessions.get(chat_key)) is not None:
             session.forget_person(user_id)
 
@@ -357,7 +362,14 @@ class Sessions:
         session = self._sessions.get(chat_key)
         if session is None:
             assert self._tasks is not None, "enter the sessions first"
-            session = Session(chat_key, self._services, self._slots, self._turn_cooldown)
+            session = Session(
+                chat_key,
+                self._services,
+                self._slots,
+                self._turn_cooldown,
+                self._followed_chats,
+                UnaskedTurns(chat_key, self._services, self._speech),
+            )
             self._sessions[chat_key] = session
             self._tasks.start_soon(self._live, session, name=f"session of {chat_key}")
         return session

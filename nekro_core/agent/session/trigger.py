@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from nekro_core.agent.participation.verdict import FollowVerdict
 from nekro_core.chat import Author, ChatKind, Notice, Record, Text, Voice
 from nekro_core.policy.settings import TriggerSettings
 from nekro_core.store import DecisionReason, MessageDecision
@@ -17,6 +18,7 @@ TIMER_S = 0.001
 """Each wait ends this many seconds early, since timers of the event loop fire up to 1 ms late."""
 
 NOTHING_FORCED: Mapping[int, str] = MappingProxyType({})
+NOTHING_FOLLOWED: Mapping[int, FollowVerdict] = MappingProxyType({})
 _CALLED_WITHIN = 1000
 """Characters from either end of a message in which a name is looked for. Normalizing takes the
 square of a run of combining marks: one message of 100,000 held all chats up for 16 s."""
@@ -64,15 +66,24 @@ def decide(
     settings: TriggerSettings,
     names: Sequence[str],
     forced: Mapping[int, str] = NOTHING_FORCED,
+    followed: Mapping[int, FollowVerdict] = NOTHING_FOLLOWED,
 ) -> Decision:
     """Decide what to do with the messages since the last turn, ``messages``, oldest first.
 
     ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. The wait is only
     for the person who asks, because in a busy group other people are always typing. ``forced`` has
     the sequence numbers of records that are always answered, with the plugins that demand it.
+    ``followed`` says of records whether they go on talking to the bot.
     """
     for item in messages:
-        decision = judge(item.record, wall=wall, settings=settings, names=names, forced=forced)
+        decision = judge(
+            item.record,
+            wall=wall,
+            settings=settings,
+            names=names,
+            forced=forced,
+            followed=followed,
+        )
         if not decision.reason.asks:
             continue
         asker = item.record.sender.user_id
@@ -92,6 +103,7 @@ def judge(
     settings: TriggerSettings,
     names: Sequence[str],
     forced: Mapping[int, str] = NOTHING_FORCED,
+    followed: Mapping[int, FollowVerdict] = NOTHING_FOLLOWED,
 ) -> MessageDecision:
     """Decide whether this record asks for an answer, and why, or why not.
 
@@ -108,11 +120,14 @@ def judge(
         return MessageDecision(reason=reason)
     if record.from_history and wall - record.time > settings.history_age_s:
         return MessageDecision(reason=DecisionReason.TOO_OLD)
-    return _judge_message(record, settings, names)
+    return _judge_message(record, settings, names, followed.get(record.seq))
 
 
 def _judge_message(
-    record: Record, settings: TriggerSettings, names: Sequence[str]
+    record: Record,
+    settings: TriggerSettings,
+    names: Sequence[str],
+    verdict: FollowVerdict | None,
 ) -> MessageDecision:
     """Decide about a new message of a person."""
     notice = next((part for part in record.segments if isinstance(part, Notice)), None)
@@ -120,7 +135,7 @@ def _judge_message(
         if record.to_bot and notice.kind == POKE:
             return MessageDecision(reason=DecisionReason.POKED)
         return MessageDecision(reason=DecisionReason.OTHER_NOTICE, detail=notice.kind)
-    name = ""
+    detail = ""
     if not record.segments:
         reason = DecisionReason.EMPTY
     elif record.chat_key.kind is ChatKind.PRIVATE:
@@ -128,9 +143,12 @@ def _judge_message(
     elif record.to_bot:
         reason = DecisionReason.ADDRESSED
     else:
-        name = called_name(record, names)
-        reason = DecisionReason.NAMED if name else DecisionReason.NOT_ADDRESSED
-    return MessageDecision(reason=reason, detail=name)
+        detail = called_name(record, names)
+        reason = DecisionReason.NAMED if detail else DecisionReason.NOT_ADDRESSED
+        if verdict is not None and not detail:
+            detail = verdict.detail
+            reason = DecisionReason.GOES_ON if verdict.goes_on else reason
+    return MessageDecision(reason=reason, detail=detail)
 
 
 def called_name(record: Record, names: Sequence[str]) -> str:

@@ -259,8 +259,9 @@ class TurnRunner:
                 continue
             decision = judged[record.seq]
             if record.sender.user_id == trigger.sender.user_id:
-                reason = decision.reason if decision.reason.asks else DecisionReason.FOLLOWED
-                decision = replace(decision, reason=reason, turn_id=turn_id)
+                if not decision.reason.asks:
+                    decision = MessageDecision(reason=DecisionReason.FOLLOWED)
+                decision = replace(decision, turn_id=turn_id)
             elif decision.reason.asks:  # The turn was stopped, and with it all questions.
                 decision = MessageDecision(reason=DecisionReason.STOPPED)
             decisions.note(record.seq, decision)

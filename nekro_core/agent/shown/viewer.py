@@ -46,7 +46,8 @@ class ShownSection:
         message: The number of its message, from 0; -1 for the list of functions.
         role: The message's role; ``tools`` for the list of functions.
         kind: What it is: ``rules``, ``names``, ``persona``, ``functions``, ``more_functions``,
-            ``found_functions``, ``plugin NAME``, ``chat``, ``history``, ``now``, ``task``,
+            ``found_functions``, ``chat``, ``summary``, ``notes``, ``history``, ``ran`` (code of
+            earlier turns), ``plugin NAME``, ``now``, ``before``, ``task``,
             ``picture``, ``reply``, ``text`` (a report, an answer to a call, or what a plugin
             changed) or ``tools``.
         text: The text, without the line ends around it; a gap has a note instead.

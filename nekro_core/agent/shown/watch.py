@@ -9,9 +9,12 @@ from loguru import logger
 
 from nekro_core.agent.prompt.sources import PromptSources
 from nekro_core.agent.shown.recording import PromptDescriber
-from nekro_core.llm.model import ChatRequest
+from nekro_core.llm.model import ChatRequest, PassedModel
 from nekro_core.sandbox.box import StatementTime
 from nekro_core.store.prompts import PromptPart
+
+_DETAIL = 300
+"""Maximum number of characters of a model's error that are stored."""
 
 
 class StepWatch:
@@ -46,6 +49,16 @@ class StepWatch:
     def reply_ended(self) -> None:
         """Note that the whole reply has arrived."""
         self._note("replied")
+
+    def chosen(self, name: str, passed: Sequence[PassedModel]) -> None:
+        """Note which model of a chain answers, by the name of its group, and why the others do not.
+        ``name`` is empty if none answers."""
+        if passed:
+            self._times["model"] = name
+            self._times["passed"] = [
+                [each.name, each.reason.value, each.detail[:_DETAIL], round(each.seconds * 1000, 1)]
+                for each in passed
+            ]
 
     def run_began(self) -> None:
         """Note that the code's run has started."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from zoneinfo import ZoneInfo
 
+from nekro_core.agent.prompt.chat_place import ChatPlace
 from nekro_core.agent.prompt.discovery import (
     deferred_functions_text,
     deferred_tools_text,
@@ -12,7 +13,7 @@ from nekro_core.agent.prompt.discovery import (
 )
 from nekro_core.agent.prompt.functions import FunctionSet, tools_text
 from nekro_core.agent.prompt.prompt import CallAnswer, FinishedStep, PromptView, build_prompt
-from nekro_core.agent.prompt.quoting import PromptContent, PromptLines, escape_own_marks
+from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
 from nekro_core.agent.prompt.small_prompt import (
     SmallPromptStep,
     small_prompt,
@@ -22,14 +23,22 @@ from nekro_core.agent.prompt.small_prompt import (
 from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
+from nekro_core.agent.turn.history_window import in_window
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
-from nekro_core.llm.model import ChatRequest, FunctionCall, ImagePart, message_text
+from nekro_core.llm.model import (
+    ChatRequest,
+    FailoverOptions,
+    FunctionCall,
+    ImagePart,
+    ModelProfile,
+    message_text,
+)
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.resolver import ChatPolicy
-from nekro_core.store import TurnRow
+from nekro_core.store import MessageDecision, TurnRow
 from nekro_core.tools.names import NamedTool, ToolSet
 
 _SHOWN_CODES = 6
@@ -54,12 +63,14 @@ class TurnRequest:
     """The reason for a turn. ``trigger_record`` woke the turn. The turn answers the record's author
     and has the author's rights. ``mark`` returns the current marks of records; they change because
     people write while the turn runs. ``listen`` passes new messages to the plugins' hooks, which
-    may change or hide them. ``resumed`` says that an earlier process began the turn."""
+    may change or hide them. ``judge`` says why a record is answered. ``resumed`` says that an
+    earlier process began the turn."""
 
     chat_key: ChatKey
     trigger_record: Record
     mark: Callable[[Sequence[Record]], HistoryMarks]
     listen: Callable[[], Awaitable[None]] | None = None
+    judge: Callable[[Record], MessageDecision] | None = None
     resumed: bool = False
 
 
@@ -89,8 +100,9 @@ class TurnContext:
 
     @property
     def media(self) -> list[Media]:
-        """All media of the records."""
-        return [media for record in self.records for media in media_of(record)]
+        """All media of the records, the newest record's first: if a box has no room for all, it
+        gets these."""
+        return [media for record in reversed(self.records) for media in media_of(record)]
 
     async def read_history(self) -> None:
         """Read the chat's newest records. Voice messages have their transcript if it is ready in
@@ -118,7 +130,9 @@ class TurnContext:
         if self.request.listen is not None:
             await self.request.listen()
         return await self._services.store.messages.newest(
-            self.chat_key, self._settings.prompt.history * 2
+            self.chat_key,
+            self._settings.prompt.history,
+            since=self._services.windows.of(self.chat_key).begin,
         )
 
     def _transcribe_unanswered(
@@ -159,34 +173,38 @@ class TurnContext:
         return [answer.call for step in self._steps for answer in step.calls]
 
     async def write_prompt(
-        self, tools: ToolSet, ctx: AgentCtx, functions: FunctionSet | None = None
+        self,
+        tools: ToolSet,
+        ctx: AgentCtx,
+        functions: FunctionSet | None = None,
+        profile: ModelProfile | None = None,
     ) -> tuple[ChatRequest, bool, PromptSources]:
         """Return the request, whether its reply will be code without a fence, and what the request
-        is made of. If ``functions`` is given, the model calls them natively."""
+        is made of. If ``functions`` is given, the model calls them natively. The prompt is written
+        for the chat's model, unless ``profile`` is that of another one."""
         sources = PromptSources()
         policy = self._services.policies.of(self.chat_key)
-        profile = policy.model.profile
+        profile = profile or policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
         if profile.prefers_examples and small_tools(tools):
             request = await self._write_small_prompt(with_found(tools, found), policy)
             sources.add_text("system", message_text(request.messages[0]), scope=SHARED)
-            return request, profile.grammar, sources
+            return _written_for(request, profile), profile.grammar, sources
         if self._found_before is None:
             # Tools that this turn finds appear in its steps, so the prefix of its prompts does not
             # change.
             self._found_before = found
+        view = await self._view(ctx, tools, profile)
         request = build_prompt(
-            await self._write_system_prompt(
-                tools, ctx, policy, sources, natively=functions is not None
-            ),
-            await self._view(sees_pictures=profile.vision),
+            self._write_system_prompt(tools, policy, sources, natively=functions is not None),
+            view,
             settings=self._settings.prompt,
             profile=profile,
             max_tokens=min(self._settings.turn.reply_tokens, profile.context_tokens // 4),
             functions=functions,
             sources=sources,
         )
-        return request, False, sources
+        return _written_for(request, profile), False, sources
 
     async def _write_small_prompt(self, tools: ToolSet, policy: ChatPolicy) -> ChatRequest:
         codes, turns = await self._past_runs()
@@ -200,53 +218,77 @@ class TurnContext:
         )
         return replace(request, chat=str(self.chat_key))
 
-    async def _write_system_prompt(
-        self,
-        tools: ToolSet,
-        ctx: AgentCtx,
-        policy: ChatPolicy,
-        sources: PromptSources,
-        *,
-        natively: bool,
+    def _write_system_prompt(
+        self, tools: ToolSet, policy: ChatPolicy, sources: PromptSources, *, natively: bool
     ) -> str:
-        asleep = self._services.discovery.asleep(self.chat_key, tools)
-        injections = await self._services.plugins.prompt_injections(ctx, asleep)
-        notes = "\n\n".join(f"[{each.plugin}]\n{each.text}" for each in injections)
-        for each in injections:
-            text = escape_own_marks(f"[{each.plugin}]\n{each.text}".strip())
-            sources.add_text(f"plugin {each.plugin}", text)
         names, persona = policy.names, policy.persona
+        place = chat_place(
+            self._services, self.chat_key, now=self._began, vision=policy.model.profile.vision
+        )
         if natively:
             more = tools.once(deferred_functions_text)
             return native_system_prompt(
-                names=names, persona=persona, more=more, notes=notes, sources=sources
+                names=names,
+                persona=persona,
+                place=place,
+                sandbox=self._services.sandbox(),
+                more=more,
+                sources=sources,
             )
-        found = found_tools_text(self._found_before or ())
-        sources.add_text("found_functions", escape_own_marks(found), scope=SHARED)
         return system_prompt(
             tools.once(tools_text),
             names=names,
             persona=persona,
+            place=place,
+            sandbox=self._services.sandbox(),
             more=tools.once(deferred_tools_text),
-            notes="\n\n".join(filter(None, (notes, found))),
+            found=found_tools_text(self._found_before or ()),
             sources=sources,
         )
 
-    async def _view(self, *, sees_pictures: bool) -> PromptView:
-        return PromptView(
+    async def _view(self, ctx: AgentCtx, tools: ToolSet, profile: ModelProfile) -> PromptView:
+        services = self._services
+        asleep = services.discovery.asleep(self.chat_key, tools)
+        injections = await services.plugins.prompt_injections(ctx, asleep)
+        window = PromptView(
             chat_key=self.chat_key,
             records=self.records,
             unanswered=self._marks.unanswered,
             waiting=self._marks.waiting,
             asker=self.request.trigger_record.sender,
+            reasons=self._reasons(),
             run_ids=self.runs,
             steps=self._steps,
-            own_accounts=self._services.store.accounts.own(self.chat_key.instance),
+            own_accounts=services.store.accounts.own(self.chat_key.instance),
             now=self._began,
             zone=self._zone,
-            pictures=await self._pictures() if sees_pictures else {},
+            pictures=await self._pictures() if profile.vision else {},
+            vision=profile.vision,
+            injections=[(each.plugin, each.text) for each in injections],
             preface=self.preface,
         )
+        view = await in_window(
+            window,
+            runs=services.store.runs,
+            windows=services.windows,
+            settings=self._settings.prompt,
+            profile=profile,
+        )
+        self.records = [*view.records]
+        memory = await services.memory.sections(
+            self.chat_key,
+            before_seq=view.records[0].seq,
+            people={each.sender.user_id for each in view.records if each.author is Author.PERSON},
+        )
+        return replace(view, memory=memory)
+
+    def _reasons(self) -> dict[int, str]:
+        """Return why each question is answered."""
+        judge = self.request.judge
+        if judge is None:
+            return {}
+        asked = (each for each in self.records if each.seq in self._marks.unanswered)
+        return {each.seq: judge(each).reason.value for each in asked}
 
     def _with_questions_last(self, turns: Mapping[str, TurnRow]) -> list[Record]:
         """Return the records with the asker's questions last, since a small model answers the last
@@ -278,11 +320,11 @@ class TurnContext:
         return codes, turns
 
     async def _pictures(self) -> dict[str, ImagePart]:
-        """Return the newest pictures of the history, by path."""
+        """Return the newest pictures of people in the history, by path."""
         paths = [
             segment.media.path
             for record in reversed(self.records)
-            if not record.recalled
+            if record.author is Author.PERSON and not record.recalled
             for segment in reversed(record.segments)
             if isinstance(segment, Image) and segment.media.path
         ]
@@ -291,6 +333,28 @@ class TurnContext:
             if part := await self._services.pictures.part(path):
                 pictures[path] = part
         return pictures
+
+
+def _written_for(request: ChatRequest, profile: ModelProfile) -> ChatRequest:
+    return replace(request, failover=FailoverOptions(written_for=profile))
+
+
+def chat_place(
+    services: PromptServices, chat_key: ChatKey, *, now: float, vision: bool
+) -> ChatPlace:
+    """Return where a turn of the chat happens. ``now`` is in seconds since 1970; ``vision`` says
+    whether the model sees pictures."""
+    accounts, zone = services.store.accounts, services.settings.timezone
+    return ChatPlace(
+        chat_key=chat_key,
+        platform=accounts.adapter_of(chat_key.instance),
+        name=services.store.chats.name(chat_key),
+        own=accounts.own(chat_key.instance),
+        zone=ZoneInfo(zone) if zone else None,
+        now=now,
+        shows=services.capabilities(chat_key),
+        vision=vision,
+    )
 
 
 def _answered_last(

@@ -53,7 +53,7 @@ class NativeTurn(Turn):
         step are stored before the first call, so that a restart knows the model's calls."""
         request = runner.step.request
         reader = NativeReader(
-            self._model,
+            runner.model,
             max_chars=self._settings.reply_chars,
             on_text=runner.watch.first_token,
             on_end=runner.watch.reply_ended,

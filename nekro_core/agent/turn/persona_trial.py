@@ -9,6 +9,7 @@ import anyio
 
 from nekro_core.agent.prompt.prompt import PromptView, build_prompt
 from nekro_core.agent.prompt.system_prompt import native_system_prompt
+from nekro_core.agent.turn.context import chat_place
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.llm.model import ChatModel, ChatRequest, ModelError, RequestUsage, TextDelta
@@ -96,8 +97,9 @@ async def try_persona(
         asker=question.sender,
     )
     profile = asked.profile
+    place = chat_place(services, chat_key, now=view.now, vision=False)
     request = build_prompt(
-        native_system_prompt(names=policy.names, persona=persona),
+        native_system_prompt(names=policy.names, persona=persona, place=place),
         view,
         settings=services.settings.prompt,
         profile=profile,

@@ -1,6 +1,7 @@
 """Sends the texts of a turn: the model's text for the chat, and notices of the bot."""
 
 import uuid
+from collections.abc import Sequence
 
 from loguru import logger
 
@@ -12,6 +13,7 @@ from nekro_core.agent.turn.reply import End
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.chat import Record, Text
 from nekro_core.delivery.errors import DeliveryError, TooManySends
+from nekro_core.llm.model import PassedModel
 from nekro_core.plugins.authoring.services import MessageSender
 
 _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_short"}
@@ -63,6 +65,13 @@ class TurnReplies:
         except TooManySends:
             text = shortened(prose, self._prose_chars)
             await self.outgoing.send(chat_key, (Text(text + tail, markdown=True),), run_id=run_id)
+
+    async def notify_no_model(self, passed: Sequence[PassedModel]) -> None:
+        """Send one notice with the reasons why no model of the chain answers."""
+        asked = [each for each in passed if each.seconds] or passed
+        people_said = self._people_said()
+        reasons = [self._notices.text(people_said, f"model.why.{each.reason}") for each in asked]
+        await self.notify("model.chain", reasons="; ".join(dict.fromkeys(reasons)))
 
     async def notify(self, key: str, **values: object) -> None:
         """Send a notice, unless the turn has already sent something. If code ran, the notice gets a

@@ -126,6 +126,10 @@ class ReplyReader:
         self._model_error: ModelError | None = None
         self._box_error: SandboxError | None = None
 
+    def expect(self, *, bare_code: bool) -> None:
+        """Say anew whether the reply will be code without a fence, before its first text."""
+        self._code = CodeStream(bare_code=bare_code)
+
     @property
     def text(self) -> str:
         """The part of the reply that has arrived."""

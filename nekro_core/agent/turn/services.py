@@ -4,14 +4,18 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.agent.prompt.discovery import ToolDiscovery
+from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
+from nekro_core.agent.prompt.window import HistoryWindows
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.recording import PromptDescriber
 from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.agent.turn.run_calls import ToolCaller
 from nekro_core.chat import ChatKey
+from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -61,7 +65,9 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
-    """
+    ``capabilities`` returns what messages to a chat can carry, None if that is not known.
+    ``sandbox`` returns what boxes have now. ``memory`` is shown before the history, and
+    ``windows`` remembers where the history of each chat's prompt begins."""
 
     store: Store
     plugins: PromptPlugins
@@ -73,6 +79,10 @@ class PromptServices:
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
     describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
+    capabilities: Callable[[ChatKey], Capabilities | None] = lambda _: None
+    sandbox: Callable[[], SandboxFacts] = SandboxFacts
+    memory: MemoryReader = field(default_factory=NoMemory)
+    windows: HistoryWindows = field(default_factory=HistoryWindows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

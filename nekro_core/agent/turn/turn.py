@@ -31,16 +31,14 @@ from nekro_core.agent.turn.report import (
 )
 from nekro_core.agent.turn.run_calls import CallResult, RunCalls, guest_functions
 from nekro_core.agent.turn.services import TurnServices
+from nekro_core.agent.turn.step_failover import StepFailover
+from nekro_core.llm.chain import reason_of
 from nekro_core.llm.model import (
     ChatModel,
-    KeyRejected,
+    ChatRequest,
     ModelError,
-    ModelNotReady,
-    ModelRefused,
-    ModelUnreachable,
-    QuotaExceeded,
-    ReplyBroken,
-    RequestRejected,
+    ModelProfile,
+    NoModelAnswered,
     RequestUsage,
 )
 from nekro_core.plugins.authoring.services import MessageSender
@@ -54,16 +52,6 @@ from nekro_core.sandbox.box import (
     GuestValue,
     Run,
     StopReason,
-)
-
-_MODEL_ERRORS: tuple[tuple[type[ModelError], str], ...] = (
-    (KeyRejected, "key"),
-    (QuotaExceeded, "quota"),
-    (ModelNotReady, "not_ready"),
-    (ModelUnreachable, "unreachable"),
-    (ModelRefused, "refused"),
-    (RequestRejected, "rejected"),
-    (ReplyBroken, "broken"),
 )
 
 
@@ -165,16 +153,23 @@ class Turn:
             step,
             context=self._context,
             recorder=self._recorder,
-            model=self._model,
+            model=self._model_of_step(),
             limits=self._limits,
             box=self._box,
             watch=watch,
+            may_be_empty=self._replies.sent,
         )
         try:
             return await self._act(runner)
         except ModelError as error:
+            if isinstance(error, NoModelAnswered):
+                watch.chosen("", error.passed)
             await self._recorder.end_without_reply(watch, step.sources, str(error))
             raise
+
+    def _model_of_step(self) -> ChatModel:
+        """Return the chat's model, or a cheaper one if little of a daily budget is left."""
+        return self._services.policies.saving_model(self._limits.day_share_left) or self._model
 
     async def _next_step(self) -> PreparedStep:
         step, self._prepared_step = self._prepared_step, None
@@ -278,8 +273,11 @@ class Turn:
     async def _end_without_model(self, error: ModelError) -> str:
         """End the turn after an error of the model. The chat gets a notice; the log gets the
         reason."""
-        kind = next((word for known, word in _MODEL_ERRORS if isinstance(error, known)), "rejected")
         logger.error("the model did not answer {}: {}", self._request.chat_key, error)
+        if isinstance(error, NoModelAnswered):
+            await self._replies.notify_no_model(error.passed)
+            return "model_chain"
+        kind = reason_of(error)
         await self._replies.notify(f"model.{kind}")
         return f"model_{kind}"
 
@@ -299,8 +297,11 @@ class StepRunner:
         limits: Limits,
         box: TurnBox,
         watch: StepWatch,
+        may_be_empty: bool = False,
     ) -> None:
-        self.step = replace(step, request=watch.of(step.request))
+        self._failover = StepFailover(watch, self._write_again)
+        request = self._failover.of(watch.of(step.request), may_be_empty=may_be_empty)
+        self.step = replace(step, request=request)
         self.watch = watch
         self.run_id = step.run_id
         self.calls = RunCalls(
@@ -315,9 +316,10 @@ class StepRunner:
         self._services = services
         self._context = context
         self._recorder = recorder
-        self._model = model
+        self.model = model
         self._limits = limits
         self._box = box
+        self._reader: ReplyReader | None = None
         self._run_stored: Awaitable[object] | None = None
         self._started, self._began = services.wall(), services.clock()
 
@@ -325,8 +327,8 @@ class StepRunner:
         """Ask the model, and run its code while the model writes it. The reply and the run are
         recorded even after a cancellation. Raises `ModelError` if no part of a reply arrived."""
         request, settings = self.step.request, self._services.settings
-        reader = ReplyReader(
-            self._model,
+        self._reader = reader = ReplyReader(
+            self.model,
             self.start_run,
             bare_code=self.step.bare_code,
             stream_code=settings.stream_code,
@@ -349,6 +351,17 @@ class StepRunner:
             self.watch.statements(reply.result.timeline)
         await self.record_step(reply.kept, reply.tail, cost)
         return reply
+
+    async def _write_again(self, profile: ModelProfile) -> ChatRequest:
+        """Write the step's prompt for another model of the chain, which answers instead."""
+        step = self.step
+        request, bare_code, sources = await self._context.write_prompt(
+            step.tools, step.ctx, step.functions, profile
+        )
+        self.step = replace(step, request=request, bare_code=bare_code, sources=sources)
+        if self._reader is not None:
+            self._reader.expect(bare_code=bare_code)
+        return request
 
     async def start_run(self) -> Run:
         """Start a run in the box when the model's code begins. The code does not wait until the run
@@ -397,13 +410,13 @@ class StepRunner:
 
     def pay(self, usage: RequestUsage) -> StepCost:
         """Count the reply in the limits, and return its cost."""
-        profile = self._model.profile
+        profile = self._failover.profile(self.model.profile)
         cost = StepCost(
             started=self._started,
             seconds=self._services.clock() - self._began,
-            usage=usage,
+            usage=self._failover.usage(usage),
             model=profile.name,
-            money=profile.price.of(usage),
+            money=self._failover.money(profile, usage),
             price_source=profile.price.source,
         )
         self._limits.spend(cost.usage, cost.money)

@@ -13,6 +13,7 @@ from nekro_core.plugins.installation.check_order import CheckResult
 from nekro_core.plugins.installation.check_process import CheckProcess
 from nekro_core.plugins.installation.packages import PluginNeeds, fetch_packages, plugin_needs
 from nekro_core.plugins.installation.report import with_author_paths
+from nekro_core.plugins.installation.sources import plugin_of
 from nekro_core.plugins.installation.surroundings import lend_surroundings
 from nekro_core.plugins.packages import InvalidRequirements, PackagesRefused
 
@@ -26,19 +27,21 @@ async def check(
     said: TextIO | None = None,
 ) -> int:
     """Load a plugin in a new bot, and print a report. Nothing that the plugin does while it is
-    loaded changes this machine's files.
+    loaded changes this machine's files. ``plugin`` may also be a repository with the plugin in one
+    of its folders.
 
     ``process`` is used if one is started already. ``data_dir`` is the operator's data folder; other
     plugins that the plugin's manifest names, and its configuration, are taken from there. What the
     plugin prints and logs goes to ``said``.
 
-    Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin` and
-    `OSError`.
+    Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`,
+    `SourceRefused` and `OSError`.
     """
     settings = settings or PluginSettings()
+    repository, plugin = plugin, plugin_of(plugin)
     name = plugin_name(plugin)
     try:
-        needs = plugin_needs(plugin, f"local/{name}")
+        needs = plugin_needs(plugin, f"local/{name}", repository)
         once = partial(
             _check_once, plugin, name, settings=settings, out=out, said=said, data_dir=data_dir
         )

@@ -16,6 +16,7 @@ async def check_command(options: argparse.Namespace) -> int:
         from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415
         from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415
         from nekro_core.plugins.host.links import NoPlugin  # noqa: PLC0415
+        from nekro_core.plugins.installation.sources import SourceRefused  # noqa: PLC0415
 
         try:
             settings = Settings.load()
@@ -27,6 +28,6 @@ async def check_command(options: argparse.Namespace) -> int:
                 settings.nekro_data_dir.absolute(),
                 sys.stderr,
             )
-        except (NoPlugin, OSError, SettingsError) as error:
+        except (NoPlugin, OSError, SettingsError, SourceRefused) as error:
             print(error, file=sys.stderr)
             return 1

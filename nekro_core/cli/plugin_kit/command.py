@@ -104,7 +104,7 @@ async def _run(options: argparse.Namespace) -> int:
     path = Path(options.path)
     try:
         return await run_plugin(Settings.load(), path, lines=sys.stdin, out=sys.stdout)
-    except (NoPlugin, InvalidRequirements, PackagesRefused) as error:
+    except (NoPlugin, InvalidRequirements, PackagesRefused, SourceRefused) as error:
         print(error, file=sys.stderr)
         return 1
 

@@ -16,6 +16,7 @@ from nekro_core.plugins.host.links import link_plugin
 from nekro_core.plugins.host.switches import LIST_NAME, read_list
 from nekro_core.plugins.installation.packages import fetch_packages, plugin_needs
 from nekro_core.plugins.installation.report import state_text, with_author_paths
+from nekro_core.plugins.installation.sources import plugin_of
 
 FOLDER = "tries"
 """A folder in the data folder. For each plugin that was run, it contains the data folder of that
@@ -26,14 +27,16 @@ _LOOK_S = 0.2
 
 async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: TextIO) -> int:
     """Run a bot with one plugin, connect the terminal to a chat with it, and report each reload.
-    Returns an exit status. Raises `NoPlugin`, `InvalidRequirements` and `PackagesRefused`.
+    Returns an exit status. Raises `NoPlugin`, `SourceRefused`, `InvalidRequirements` and
+    `PackagesRefused`.
 
     The bot has its own data folder, and uses the model that ``settings`` name. It connects to no
     chat platform.
     """
+    repository, plugin = plugin, plugin_of(plugin)
     own, item = _lay_out(settings.nekro_data_dir.absolute(), plugin)
     shelf = settings.nekro_plugin.shelf(own)
-    await fetch_packages(plugin_needs(plugin, item), item, shelf, out)
+    await fetch_packages(plugin_needs(plugin, item, repository), item, shelf, out)
     known = settings.model_copy(update={"nekro_data_dir": own})
     environment = {**_environment(settings), "NEKRO_DATA_DIR": str(own)}
     async with running_bot(known, out, environment=environment, folder=own) as place:

@@ -6,7 +6,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from nekro_core import chat
-from nekro_core.chat import Author, Record, Reply, Segments, Sender, plain_text
+from nekro_core.chat import Author, Mention, Record, Reply, Segments, Sender, plain_text
+from nekro_core.chat.mentions import AtMention
 from nekro_core.compat.nekro_agent.legacy_segments import (
     ChatMessageSegment,
     ChatMessageSegmentImage,
@@ -34,7 +35,8 @@ class LegacyChatMessage(BaseModel):
         chat_key: The chat.
         chat_type: The kind of chat as a plain string: ``private``, ``group``, ``channel`` or
             ``unknown``.
-        content_text: The message as plain text.
+        content_text: The message as plain text, in which a mention is
+            ``[@id:10001;nickname:Lin@]``.
         content_data: The segments.
         raw_cq_code: Always empty, because the platform's format of a message is not stored.
         ext_data: ``ref_chat_key``, ``ref_msg_id`` and ``ref_sender_id`` of the message to which
@@ -186,10 +188,23 @@ def _facts(
         "platform_userid": sender.user_id,
         "sender_name": sender.name,
         "sender_nickname": sender.name,
-        "content_text": plain_text(segments),
+        "content_text": content_text(segments),
         "content_data": legacy_segments(segments),
         "ext_data": extra,
     }
+
+
+def content_text(segments: Segments) -> str:
+    """The segments as text, in which mentions have the form that plugins search for. The form
+    always has a name, because plugins end the id at its semicolon."""
+    return "".join(
+        _mention(each) if isinstance(each, Mention) else plain_text((each,)) for each in segments
+    )
+
+
+def _mention(mention: Mention) -> str:
+    name = "".join(each for each in mention.name if each not in "@＠[]【】\n")
+    return AtMention(mention.user_id, name.strip() or mention.user_id).markup
 
 
 def content_data_text(segments: Segments) -> str:

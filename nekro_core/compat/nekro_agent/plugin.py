@@ -1,8 +1,10 @@
 """The plugin class that modules under ``nekro_agent`` offer."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
@@ -12,6 +14,7 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.plugin_key import author_key, module_key
 from nekro_core.plugins.authoring.web import no_chat_key
 from nekro_core.tools.describe import place_of
+from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 
 class LegacyNekroPlugin(NekroPlugin):
@@ -27,6 +30,7 @@ class LegacyNekroPlugin(NekroPlugin):
     """
 
     is_lenient: ClassVar[bool] = True
+    _unset: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     def key_part(cls, field: str, text: str) -> str:
@@ -44,6 +48,27 @@ class LegacyNekroPlugin(NekroPlugin):
     def config(self, config: ConfigBase) -> None:
         if config is not self._config:
             self.save_config(config)
+
+    def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
+        """See `Configured`. A field without a default may have no value yet: the plugin is loaded,
+        and the operator reads in the list of plugins what is to be set."""
+        config = config_class.load_filled(path)
+        self.problems[:] = [each for each in self.problems if each.message not in self._unset]
+        self._unset = {
+            f"its configuration has no value for {name}": name
+            for name in config_class.unset_fields(config)
+        }
+        where = f"{path}:1" if path is not None else ""
+        self.problems += [
+            PluginProblem(
+                severity=ProblemSeverity.WARNING,
+                message=message,
+                where=where,
+                remedy=f"set {name}",
+            )
+            for message, name in self._unset.items()
+        ]
+        return config
 
     def mount_init_method(self) -> Callable[[Function], Function]:
         """See `NekroPlugin.mount_init_method`. The function may take a context that belongs to no

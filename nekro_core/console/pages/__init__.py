@@ -10,6 +10,7 @@ from nekro_core.console.pages.chats import chats_page
 from nekro_core.console.pages.home import home_page
 from nekro_core.console.pages.logs import logs_page
 from nekro_core.console.pages.mcp import mcp_page
+from nekro_core.console.pages.memory import memory_page
 from nekro_core.console.pages.models import models_page
 from nekro_core.console.pages.network import network_page
 from nekro_core.console.pages.people import people_page
@@ -36,6 +37,7 @@ PAGES = (
     ConsolePage(name="undelivered", group="chats", icon="outbox", draw=undelivered_page),
     ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
+    ConsolePage(name="memory", group="chats", icon="sticky_note_2", draw=memory_page),
     ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
     ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
     ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),

@@ -3,6 +3,7 @@ steps of a new bot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from nicegui import ui
 
@@ -14,17 +15,24 @@ from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
 from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
+from nekro_core.operator.mcp import McpServerView
 from nekro_core.operator.models import ModelView
 from nekro_core.operator.platforms import AccountView
 from nekro_core.operator.plugin_views import PluginsView
 from nekro_core.operator.roles import AccessRole
 from nekro_core.operator.statistics import TodayView
+from nekro_core.operator.turns import TurnView
 
 _READ_AGAIN_S = 5.0
 _OFF = frozenset({AccountState.OFFLINE, AccountState.FAILED})
 _WEB = "web"
 """The platform of the chat page, which is always there."""
 _MANY = 1000
+_PAGES = MappingProxyType({"settings": "settings", "adapters": "platforms"})
+"""The pages on which findings are mended."""
+_MCP_BROKEN = frozenset({"waiting", "wrong"})
+_MODEL_FAILED = "model_"
+"""The reasons for which a turn ended because of its model begin with this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +47,9 @@ class _BotState:
     plugins: PluginsView
     embedded: EmbeddedState | None
     has_password: bool
+    problems: Sequence[Finding]
+    mcp: Sequence[McpServerView]
+    newest_turn: TurnView | None
 
 
 async def home_page(view: View) -> None:
@@ -79,6 +90,9 @@ async def _read(view: View) -> _BotState:
         plugins=await operator.plugins.every(actor),
         embedded=_rounded(await operator.embedded.state(actor)),
         has_password=has_password,
+        problems=await operator.health.problems(actor),
+        mcp=[each for each in (await operator.mcp.all(actor)).servers if each.phase in _MCP_BROKEN],
+        newest_turn=next(iter(await operator.turns.list(actor, limit=1)), None),
     )
 
 
@@ -122,7 +136,13 @@ def _draw_wrong(view: View, state: _BotState) -> None:
                 view.say("home.undelivered_hint"),
                 "undelivered",
             )
-        _draw_embedded(view, state.embedded)
+        _draw_model(view, state)
+        for finding in state.problems:
+            said = view.say("home.finding", area=finding.area, seen=finding.seen)
+            _draw_problem(view, said, finding.remedy, _PAGES.get(finding.area, "logs"))
+        for server in state.mcp:
+            said = view.say("home.mcp_broken", name=server.name)
+            _draw_problem(view, said, server.reason, "mcp")
         for platform in state.platforms:
             if platform.state is PlatformState.FAILED:
                 said = view.say("home.platform_failed", name=platform.title)
@@ -143,8 +163,13 @@ def _draw_wrong(view: View, state: _BotState) -> None:
             ui.label(view.say("home.nothing_wrong")).classes("nc-good")
 
 
-def _draw_embedded(view: View, state: EmbeddedState | None) -> None:
-    """Say that the bot cannot answer, because its embedded model is not there."""
+def _draw_model(view: View, shown: _BotState) -> None:
+    """Say that the bot cannot answer, because its model is not there or did not answer last."""
+    turn, state = shown.newest_turn, shown.embedded
+    if turn is not None and turn.stop.startswith(_MODEL_FAILED):
+        said = view.say("home.model_failed", model=turn.model or view.say("home.model"))
+        hint = view.say("home.model_failed_hint", time=local_time(turn.ended))
+        _draw_problem(view, said, hint, f"turns/{turn.turn_id}")
     if state is None:
         return
     if state.phase is EmbeddedPhase.FAILED:

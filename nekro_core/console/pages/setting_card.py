@@ -6,6 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
+from nekro_core.console.setting_texts import help_of, type_of
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, draw_with_code
 from nekro_core.operator.audit import Done
@@ -87,9 +88,9 @@ class SettingCard:
                     "good" if info.source is SettingSource.FILE else "",
                 )
             if info.description:
-                draw_with_code(info.description).classes("nc-soft")
+                draw_with_code(help_of(info, view.language)).classes("nc-soft")
             ui.label(self._value()).classes("nc-text nc-setting-value")
-            about = [info.type]
+            about = [type_of(info, view.language)]
             if not info.secret and info.is_set:
                 about.append(view.say("settings.default", value=_text(info.default) or "—"))
             about.append(info.variable)
@@ -148,7 +149,7 @@ class SettingCard:
         with self._card:
             ui.label(info.name).classes("nc-setting-name").props('role="heading" aria-level="2"')
             if info.description:
-                draw_with_code(info.description).classes("nc-soft")
+                draw_with_code(help_of(info, view.language)).classes("nc-soft")
             field = _field(info, view)
             self._problem = ui.label("").classes("nc-bad nc-text").props('role="alert"')
 

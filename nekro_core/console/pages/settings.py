@@ -6,6 +6,7 @@ from nicegui import ui
 
 from nekro_core.console.pages.setting_card import SettingCard
 from nekro_core.console.restart import ask_restart
+from nekro_core.console.setting_texts import help_of
 from nekro_core.console.view import View
 from nekro_core.console.widgets import confirm, empty
 from nekro_core.operator.roles import AccessRole
@@ -74,7 +75,11 @@ class _SettingsPage:
         words = (self._words.value or "").strip()
         # A person who searches does not know the table.
         table = "" if words else self._table.value or ""
-        infos = await self._area.listed(self._actor, table=table, text=words)
+        infos = [
+            each
+            for each in await self._area.listed(self._actor, table=table)
+            if self._fits(each, words.casefold())
+        ]
         listed = {each.name for each in infos}
         for name, card in [*self._cards.items()]:
             if name not in listed and not card.editing:  # what somebody types stays
@@ -87,6 +92,12 @@ class _SettingsPage:
                 else:
                     self._cards[info.name] = SettingCard(self._view, info, self.refresh)
                 self._cards[info.name].move_to(place)
+
+    def _fits(self, info: SettingInfo, words: str) -> bool:
+        """Return whether a setting has these words in its name, variable or description, in the
+        language of the page or in English."""
+        texts = (info.name, info.variable, info.description, help_of(info, self._view.language))
+        return words in "\n".join(texts).casefold()
 
     def _draw_banners(self, state: SettingsState) -> None:
         view = self._view

@@ -42,6 +42,19 @@ _CHARTS: MappingProxyType[str, Sequence[tuple[str, str, str, _Value]]] = Mapping
 )
 """For each chart, its series: name, colour, stack and value."""
 
+_OF_TURNS = (LatencyMeasure.FIRST_WORDS, LatencyMeasure.TURN)
+_MEASURED: MappingProxyType[Dimension, Sequence[LatencyMeasure]] = MappingProxyType(
+    {
+        Dimension.ALL: tuple(LatencyMeasure),
+        Dimension.CHAT: _OF_TURNS,
+        Dimension.PERSON: _OF_TURNS,
+        Dimension.MODEL: (LatencyMeasure.REQUEST,),
+        Dimension.PLUGIN: (LatencyMeasure.REQUEST,),
+        Dimension.TOOL: (LatencyMeasure.CALL,),
+    }
+)
+"""Which latencies there are of what."""
+
 
 async def statistics_page(view: View) -> None:
     """Draw the page."""
@@ -184,11 +197,12 @@ class _StatisticsPage:
             "cached_share": cached or "–",
             "cost": f"{row.cost:,.2f}",
         }
-        if self._dimension is Dimension.ALL and self._span is not None:
+        measure = LatencyMeasure.FIRST_WORDS
+        if measure in _MEASURED[self._dimension] and self._span is not None:
             first = await self._area.latency(
-                self._actor, measure=LatencyMeasure.FIRST_WORDS, **self._span
+                self._actor, measure=measure, **self._span, **self._of()
             )
-            figures["first_words"] = f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "â"
+            figures["first_words"] = f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "–"
         return figures
 
     def _write_notes(self, row: StatisticsRow) -> None:
@@ -244,15 +258,7 @@ class _StatisticsPage:
         )
 
     async def _draw_latency(self) -> None:
-        measures = [*LatencyMeasure]
-        match self._dimension:
-            case Dimension.ALL:
-                pass
-            case Dimension.MODEL | Dimension.TOOL:
-                model = self._dimension is Dimension.MODEL
-                measures = [LatencyMeasure.REQUEST if model else LatencyMeasure.CALL]
-            case _:
-                return
+        measures = _MEASURED[self._dimension]
         if self._measure not in measures:
             self._measure = measures[0]
 
@@ -283,9 +289,8 @@ class _StatisticsPage:
             await latencies()
 
     def _latency_asked(self) -> dict[str, Any]:
-        of = self._of() if self._dimension is not Dimension.ALL else {}
         period = self._choice.period
-        return {"measure": self._measure, "period": period, **(self._span or {}), **of}
+        return {"measure": self._measure, "period": period, **(self._span or {}), **self._of()}
 
     async def _latency_lines(self) -> list[Line]:
         rows = await self._area.latency_series(self._actor, **self._latency_asked())

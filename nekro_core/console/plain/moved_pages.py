@@ -1,4 +1,4 @@
-"""Sends the old addresses of the pages of turns and of undelivered messages to the console."""
+"""Sends old addresses of pages to the console: of turns, undelivered messages and plugins."""
 
 from urllib.parse import urlencode
 
@@ -9,6 +9,7 @@ from nekro_core.operator.http_routes import PAGE
 
 TURNS = f"{PAGE}/console/turns"
 UNDELIVERED = f"{PAGE}/console/undelivered"
+PLUGINS = f"{PAGE}/console/plugins"
 _MOVED = 308
 
 
@@ -35,5 +36,16 @@ def moved_outbox() -> APIRouter:
     @router.get(f"{PAGE}/outbox")
     async def to_list() -> RedirectResponse:
         return RedirectResponse(UNDELIVERED, _MOVED)
+
+    return router
+
+
+def moved_plugins() -> APIRouter:
+    """Make the router for ``/ui/plugins``. It must be included before the pages are mounted."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get(f"{PAGE}/plugins")
+    async def to_list() -> RedirectResponse:
+        return RedirectResponse(PLUGINS, _MOVED)
 
     return router

@@ -1,10 +1,11 @@
-"""Collects the routes of the plain pages and of the HTTP API that goes with them, by area."""
+"""Collects the routes of the HTTP API of turns, plugins, tools and undelivered messages, and the
+redirects of old addresses, by area."""
 
 from fastapi import APIRouter
 
-from nekro_core.console.plain.moved_pages import moved_outbox, moved_turns
+from nekro_core.console.plain.moved_pages import moved_outbox, moved_plugins, moved_turns
 from nekro_core.console.plain.outbox_api import add_outbox
-from nekro_core.console.plain.plugins_page import add_plugins, plugins_page
+from nekro_core.console.plain.plugins_api import add_plugins
 from nekro_core.console.plain.tools_api import add_tools
 from nekro_core.console.plain.turns_api import add_turns
 from nekro_core.operator.contract import OperatorHost
@@ -15,7 +16,7 @@ def plain_routes(operator: OperatorHost) -> list[tuple[APIRouter, str]]:
     """Make the routers, each with the area that the scopes of API tokens name."""
     found = [
         (moved_outbox(), "outbox"),
-        (plugins_page(operator), "plugins"),
+        (moved_plugins(), "plugins"),
         (moved_turns(), "turns"),
     ]
     for area, add in (

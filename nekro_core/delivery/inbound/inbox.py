@@ -21,6 +21,7 @@ from nekro_core.chat import (
     Segments,
     Text,
 )
+from nekro_core.chat.record import CONVERSATION_COMPACTED
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
 from nekro_core.store import SqlStatement, Store
@@ -209,6 +210,7 @@ class Inbox:
         to_bot: bool = False,
         unique_id: str | None = None,
         begins_anew: bool = False,
+        compacts: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
     ) -> Record:
         """Add a system line to a chat's history. The model and the web pages see the line; it is
@@ -216,12 +218,15 @@ class Inbox:
 
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
-        in the chat before this line. ``beside`` gets the line's ``seq`` and returns SQL statements
-        that run in the same transaction. If the caller is cancelled while this method waits, the
-        line is stored nevertheless. Raises `StoreUnavailable`.
+        in the chat before this line; with ``compacts`` it sees a summary of it. ``beside`` gets the
+        line's ``seq`` and returns SQL statements that run in the same transaction. If the caller is
+        cancelled while this method waits, the line is stored nevertheless. Raises
+        `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()
-        marks = (Notice(CONVERSATION_RESET),) if begins_anew else ()
+        detail = CONVERSATION_COMPACTED if compacts else ""
+        anew = begins_anew or compacts
+        marks = (Notice(CONVERSATION_RESET, detail=detail),) if anew else ()
         record = Record(
             seq=store.messages.reserve(),
             chat_key=chat_key,

@@ -55,6 +55,9 @@ class ChatQueue:
         self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
+        self.sent_by = ""
+        """The run that sent the last message, for the pace of its next one."""
+        self.sent_at = 0.0
         self.sends = 0
         self.flushing = False
         self.calling: OutgoingCall | None = None

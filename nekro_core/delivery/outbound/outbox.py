@@ -10,9 +10,17 @@ from typing import Self
 import anyio
 from anyio.abc import TaskGroup
 
-from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Segment, Segments
+from nekro_core.chat import (
+    ChatKey,
+    Delivery,
+    DeliveryState,
+    Receipt,
+    Segment,
+    Segments,
+    plain_text,
+)
 from nekro_core.delivery.activity import Broadcast
-from nekro_core.delivery.adapter import Adapter, SupportsEditing
+from nekro_core.delivery.adapter import Adapter, Capabilities, SupportsEditing
 from nekro_core.delivery.clean import clean_segments
 from nekro_core.delivery.errors import NothingToSend, TooManySends
 from nekro_core.delivery.media.fitter import MediaFitter
@@ -161,6 +169,11 @@ class Outbox:
             raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
+    def capabilities(self, chat_key: ChatKey) -> Capabilities | None:
+        """Return what messages to this chat can carry; None if no adapter serves the chat."""
+        adapter = self._caller.adapter(chat_key)
+        return adapter.capabilities(chat_key) if adapter is not None else None
+
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
         """Return the minimum number of seconds between two edits of a message in this chat; None if
         messages cannot be edited."""
@@ -214,7 +227,9 @@ class Outbox:
                 self._retries.enqueue(queue, entry)
                 self.retry_now()
             elif await self._wait_for_room(queue, entry, asked):
+                await self._wait_for_pace(queue, entry)
                 await self._caller.call(queue, entry)
+                queue.sent_by, queue.sent_at = entry.row.run_id, anyio.current_time()
                 if entry.row.state is DeliveryState.PENDING:
                     self._retries.enqueue(queue, entry)
                 elif entry.row.state is DeliveryState.UNKNOWN and self._caller.can_confirm(
@@ -222,6 +237,19 @@ class Outbox:
                 ):
                     self._retries.enqueue(queue, entry)
                     self.retry_now()
+
+    async def _wait_for_pace(self, queue: ChatQueue, entry: OutgoingCall) -> None:
+        """Wait as long as a person would type a further message of the same run."""
+        settings, row = self._settings, entry.row
+        if not settings.pace_chars_s or not row.run_id or queue.sent_by != row.run_id:
+            return
+        typed_s = min(
+            len(plain_text(row.segments)) / settings.pace_chars_s, settings.pace_longest_s
+        )
+        delay = queue.sent_at + typed_s - anyio.current_time()
+        if delay > 0:
+            await self._ledger.stored(entry)
+            await anyio.sleep(delay)
 
     async def _wait_for_room(self, queue: ChatQueue, entry: OutgoingCall, asked: float) -> bool:
         now = anyio.current_time()

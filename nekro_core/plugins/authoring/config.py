@@ -4,13 +4,13 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
 import yaml
 from loguru import logger
-from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError
 
 from nekro_core.plugins.authoring.binding import PluginOwner
 from nekro_core.system.atomic_files import write_whole
@@ -109,16 +109,45 @@ class ConfigBase(BaseModel):
         if file_path is None:
             return cls()
         path = Path(file_path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return cls._made({}, path)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: cannot be read: {error}") from None
-        data = _from_json(text, path) if _is_json(path) else _from_yaml(text, path)
-        if data is not None and not isinstance(data, dict):
-            raise ConfigError(f"{path}: expected 'name: value' lines, got {type(data).__name__}")
-        return cls._made(data or {}, path)
+        return cls._made(_read(path), path)
+
+    @classmethod
+    def load_filled(cls, file_path: Path | None) -> Self:
+        """Read a configuration from a file, as `load_config` does. A field that has neither a
+        default nor a value in the file gets an empty value of its type, so that the operator can
+        set it while the plugin is loaded.
+
+        Args:
+            file_path: The file; None, or a file that is missing, has no values.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            ConfigError: As in `load_config`, also if a field accepts no empty value.
+        """
+        path = Path(file_path) if file_path is not None else Path(cls.__name__)
+        values = _read(path) if file_path is not None else {}
+        for name, field in cls.model_fields.items():
+            if field.is_required() and not {name, field.alias} & values.keys():
+                values |= _empty_value(field.alias or name, field.annotation)
+        return cls._made(values, path)
+
+    @classmethod
+    def unset_fields(cls, config: "ConfigBase") -> list[str]:
+        """List the fields without a default that have an empty value.
+
+        Args:
+            config: A configuration of this class.
+
+        Returns:
+            The names of the fields.
+        """
+        return [
+            name
+            for name, field in cls.model_fields.items()
+            if field.is_required() and not getattr(config, name)
+        ]
 
     def dump_config(self, file_path: Path) -> None:
         """Write the configuration to a file that only the bot's user can read. A crash leaves the
@@ -291,6 +320,32 @@ def put_in_environment(
     return restore
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """Read the values of a file; none if there is no file. Raises `ConfigError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    data = _from_json(text, path) if _is_json(path) else _from_yaml(text, path)
+    if data is not None and not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected 'name: value' lines, got {type(data).__name__}")
+    return data or {}
+
+
+def _empty_value(name: str, annotation: Any) -> dict[str, Any]:
+    """The first empty value that a type accepts, under its name; nothing if it accepts none."""
+    kind: TypeAdapter[Any] = TypeAdapter(annotation)
+    for value in _EMPTY_VALUES:
+        try:
+            kind.validate_python(value)
+        except ValidationError:
+            continue
+        return {name: value}
+    return {}
+
+
 def _is_json(path: Path) -> bool:
     return path.suffix.lower() == ".json"
 
@@ -316,6 +371,7 @@ def _from_json(text: str, path: Path) -> Any:
         raise ConfigError(f"{path}: no valid JSON: {error}") from None
 
 
+_EMPTY_VALUES: Sequence[Any] = (None, "", 0, False, [], {})
 Config = TypeVar("Config", bound=ConfigBase)
 
 
@@ -375,7 +431,7 @@ class Configured(ABC):
         wanted = config_cls or self._config_class
         if not isinstance(self._config, wanted):
             bound = self._bot() is not None
-            self._config = wanted.load_config(self._config_path()) if bound else wanted()
+            self._config = self._read_config(wanted, self._config_path() if bound else None)
             if bound:
                 self._config_stamp = _stamp(self._config_path())
         return self._config
@@ -415,11 +471,15 @@ class Configured(ABC):
             return
         self._config_stamp = stamp
         try:
-            self._config.take_over(type(self._config).load_config(path))
+            self._config.take_over(self._read_config(type(self._config), path))
         except ConfigError as error:
             logger.error("the configuration stays as it was: {}", error)
         else:
             self._took(self._config)
+
+    def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
+        """Read the configuration; without a path it has the defaults. Raises `ConfigError`."""
+        return config_class.load_config(path)
 
     def _took(self, config: ConfigBase) -> None:
         """Set the environment variables and NoneBot settings that the configuration's fields ask

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, assert_never
 
+import anyio
+
 from nekro_core.chat import (
     ChatKey,
     ChatKeyError,
@@ -26,15 +28,24 @@ from nekro_core.chat.mentions import text_segments
 from nekro_core.delivery.errors import DeliveryError
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.errors import MediaError
+from nekro_core.memory.search.finder import BadSearch, MessageQuery
 from nekro_core.plugins.authoring.binding import current_owner, effective_binding
 from nekro_core.plugins.authoring.call import CallFiles, running_call
 from nekro_core.plugins.authoring.chat_network import fetch_scope, host_named_by_code, with_fetched
 from nekro_core.plugins.authoring.files import BoxFileSystem, is_url
 from nekro_core.plugins.authoring.find_in_chat import find_message, find_person
+from nekro_core.plugins.authoring.found_messages import (
+    FoundMessage,
+    MessageMatches,
+    media_of,
+    path_in_box,
+)
 from nekro_core.plugins.authoring.host_files import HostFiles
 from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
+from nekro_core.plugins.authoring.memory import ChatMemory
 from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
 from nekro_core.plugins.authoring.web import is_no_chat
+from nekro_core.sandbox.box import BoxFileError
 from nekro_core.sandbox.tools import handle_tool_call
 from nekro_core.tools.content import Content, ImageContent, contents
 from nekro_core.tools.outcome import (
@@ -123,6 +134,11 @@ class AgentCtx:
             services.data_dir, self.chat, self.owner, self.files, services.shared_bytes
         )
         return BoxFileSystem(self.box, services.media, self.chat, mirror, self.chat.file_name)
+
+    @property
+    def memory(self) -> ChatMemory:
+        """The notes of the chat and of its people."""
+        return ChatMemory(self)
 
     @classmethod
     async def create_by_chat_key(cls, chat_key: str, *, webhook_request: Any = None) -> "AgentCtx":
@@ -511,6 +527,70 @@ class AgentCtx:
             The records, oldest first.
         """
         return await self.services.journal.newest(self.chat, max(1, min(limit, _MAX_RECORDS)))
+
+    async def find_messages(
+        self,
+        words: str = "",
+        *,
+        who: str = "",
+        since: str = "",
+        until: str = "",
+        kind: str = "",
+        limit: int = 10,
+    ) -> MessageMatches:
+        """Search the messages of the chat, back to the last reset of its conversation. Recalled,
+        hidden and erased messages are never found.
+
+        Args:
+            words: A question or words, in any language. Empty for the newest messages that fit the
+                other arguments.
+            who: The id or name of a person of the chat, or ``you`` for the bot's own messages.
+            since: A date such as ``2025-03-08``, or with a time as ``2025-03-08T21:14``.
+            until: The same. A date without a time means the end of that day.
+            kind: ``image``, ``voice``, ``video``, ``file``, ``link`` or ``forward``.
+            limit: Maximum number of messages, 1 to 50.
+
+        Returns:
+            The messages, best first. Their files are copied into the box, if there is one.
+
+        Raises:
+            ToolFailure: An argument cannot be used, or the bot has no search.
+        """
+        search = self.services.search
+        if search is None:
+            raise ToolFailure("this bot cannot search messages")
+        query = MessageQuery(words=words, who=who, since=since, until=until, kind=kind, limit=limit)
+        try:
+            found = await search.find(self.chat, query)
+        except BadSearch as error:
+            raise ToolFailure(str(error)) from None
+        messages = [await self._found(record) for record in found.records]
+        return MessageMatches(messages=tuple(messages), incomplete=found.incomplete)
+
+    async def _found(self, record: Record) -> FoundMessage:
+        search = self.services.search
+        assert search is not None, "it found the record"
+        answers = await search.answered_by(record)
+        files = [path for medium in media_of(record.segments) if (path := await self._put(medium))]
+        return FoundMessage(
+            record=record,
+            number=record.seq,
+            written=search.local_time(record.time),
+            answers=answers,
+            files=tuple(files),
+        )
+
+    async def _put(self, medium: Media) -> str:
+        """Copy a received medium into the box. Returns its path there; empty if it has none."""
+        path = path_in_box(medium)
+        if self.box is None:
+            return path
+        try:
+            data = await anyio.Path(medium.path).read_bytes()
+            await self.box.write_file(path, data, read_only=True)
+        except (OSError, BoxFileError):
+            return ""  # The file was deleted for its age, or does not fit.
+        return path
 
     def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:
         """Check that this call may act in a chat.

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from nekro_core.chat import EVERYONE, Author, Mention, Record, Text, plain_text
 from nekro_core.tools.outcome import ToolFailure
 
+_NUMBER = re.compile(r"(?:message +)?#?(?P<seq>[0-9]{1,18})")
+"""A record's number, as prompts show it."""
 _LISTED = 10
 """How many known people or messages an error text names: the newest ones."""
 _SHOWN = 40
@@ -43,16 +45,24 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
 
 def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
     """Find a message by its id in the records (oldest first); ``asking``, the id of the message
-    that the agent answers, is valid too. Raises `ToolFailure`, whose text names the newest
-    messages."""
+    that the agent answers, is valid too. ``#311`` is also the message that prompts show under this
+    number. Raises `ToolFailure`, whose text names the newest messages."""
     wanted = wanted.strip()
     known = {record.message_id: record for record in records if record.message_id}
-    for each in (wanted, wanted.removeprefix("#").strip()):
-        if each and (each in known or each == asking):
-            return each
+    if wanted and (wanted in known or wanted == asking):
+        return wanted
+    number = _NUMBER.fullmatch(wanted)
+    if number is not None:
+        seq = int(number["seq"])
+        for record in known.values():
+            if record.seq == seq:
+                return record.message_id
+    bare = wanted.removeprefix("#").strip()
+    if bare and (bare in known or bare == asking):
+        return bare
     newest = ", ".join(
-        f"{_cut(message_id)} ({_quoted(plain_text(record.segments))})"
-        for message_id, record in [*known.items()][-_LISTED:]
+        f"#{record.seq} ({_quoted(plain_text(record.segments))})"
+        for record in [*known.values()][-_LISTED:]
     )
     raise ToolFailure(
         f"this chat has no message {_quoted(wanted)}; the newest are: {newest or 'none yet'}"

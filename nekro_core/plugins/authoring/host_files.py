@@ -7,7 +7,6 @@ folder's size. The folder ``uploads`` has the files that the chat received.
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from stat import S_ISDIR
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.call import CallFiles, texts_of
+from nekro_core.plugins.authoring.made_files import is_made_now
 from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
@@ -178,10 +178,11 @@ class HostFiles:
         Files of the chat's folders are always allowed. Otherwise, a text that is part of the call's
         arguments names no file. A plugin may join its folder with a name that the model chose, so
         not every other file is allowed. The allowed ones are the plugin's data and package without
-        configuration and databases, and files that the bot made below the temporary folder during
-        this call.
+        configuration and databases, and files that the plugin made during this call; see
+        `nekro_core.plugins.authoring.made_files`. Of relative paths, only the latter are meant:
+        others are paths of the box.
         """
-        if not text.startswith("/") or "\0" in text or len(text) > 4096:
+        if not text or "\0" in text or len(text) > 4096:
             return None
         path = Path(text)
         try:
@@ -190,11 +191,11 @@ class HostFiles:
             return None
         if not real.is_file():
             return None
-        if self.box_path(real):
+        if path.is_absolute() and self.box_path(real):
             return real
         if any(text in said for said in texts_of(self.call)):
             return None
-        return real if self._is_own(real) else None
+        return real if self._is_own(real, text) else None
 
     def is_given_path(self, path: Path) -> bool:
         """Whether a path was made only from the text of the model or of a person. Such a path means
@@ -207,7 +208,7 @@ class HostFiles:
             for said in texts_of(self.call)
         )
 
-    def _is_own(self, real: Path) -> bool:
+    def _is_own(self, real: Path, text: str) -> bool:
         name = real.name.lower()
         if name in _KEPT_BACK or name.endswith(_KEPT_BACK_ENDINGS):
             return False
@@ -216,10 +217,8 @@ class HostFiles:
         folders = [self._data_dir / "plugins" / item] if item else []
         if self._owner:
             folders.append(self._data_dir / "plugin_data" / self._owner)
-        if any(real.is_relative_to(folder.resolve()) for folder in folders):
+        if text.startswith("/") and any(
+            real.is_relative_to(folder.resolve()) for folder in folders
+        ):
             return True
-        if real.is_relative_to(self._data_dir.resolve()):
-            return False
-        facts = real.stat()
-        made_now = facts.st_mtime >= self.call.began - _CLOCK_S and facts.st_uid == os.geteuid()
-        return made_now and real.is_relative_to(Path(tempfile.gettempdir()).resolve())
+        return is_made_now(real, text, self._data_dir, self.call.began)

@@ -12,6 +12,8 @@ from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.media_contract import MediaKeeper
 from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.search.finder import MessageFinder
 from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.packages import PackageFolder
@@ -134,8 +136,17 @@ class ModelLedger(Protocol):
     def check(self) -> None:
         """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
 
-    def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """Count a request. ``started`` is the time from `now` at which the request began."""
+    def count(
+        self,
+        usage: RequestUsage,
+        profile: ModelProfile,
+        started: float,
+        *,
+        role: str = "",
+        extra_cost: float = 0.0,
+    ) -> None:
+        """Count a request. ``started`` is the time from `now` at which the request began.
+        ``extra_cost`` is that of models that failed before the one that answered."""
 
     def now(self) -> float:
         """Get the time in seconds since 1970."""
@@ -153,6 +164,10 @@ class ModelEndpoints(Protocol):
     ) -> ChatModel:
         """Get the model of this name at this URL. Without a URL, this is the bot's own model,
         whatever the name. Raises `RequestRejected` if the values are not valid for an endpoint."""
+
+    def role(self, role: str) -> ChatModel | None:
+        """Get the model of a role, such as ``quick``; None if the operator configured none. Raises
+        `RequestRejected` if there is no such role."""
 
     def price(self, base_url: str, model: str) -> Price:
         """Get the operator's price of a model; zero if the operator configured no such model."""
@@ -220,6 +235,8 @@ class Services:
         timers: Wakes chats' agents at set times.
         models: Gives access to other models.
         vectors: Stores vectors.
+        search: Finds messages of chats.
+        memory: Keeps notes of chats.
         uses: Counts the calls of tools and the errors of plugins.
         tool_choices: Which tools the operator has switched off in a chat.
         extensions: Objects of higher rooms, by their class; see `extension`.
@@ -247,7 +264,9 @@ class Services:
     timers: TimerService | None = None
     models: ModelEndpoints | None = None
     vectors: VectorStore | None = None
+    memory: MemoryKeeper | None = None
     uses: PluginUses | None = None
+    search: MessageFinder | None = None
     tool_choices: ToolChoices = field(default_factory=ToolChoices)
 
     def extension(self, kind: type[Extension]) -> Extension | None:

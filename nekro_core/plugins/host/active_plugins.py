@@ -131,11 +131,16 @@ class ActivePlugins:
         exceeds its time limit counts as `MsgSignal.CONTINUE`."""
         plugins = self._plugins_of(ctx)
         given = await message_signal(
-            plugins, ctx, message, self._settings.message_s, self._legacy.message_form
+            plugins,
+            ctx,
+            message,
+            self._settings.message_s,
+            self._legacy.message_form,
+            self._legacy.message_changes,
         )
         silent = self._legacy.keeps_silent
         if silent and given.signal is not MsgSignal.BLOCK_ALL and silent(ctx):
-            return MessageSignal(MsgSignal.BLOCK_TRIGGER, given.plugin)
+            return replace(given, signal=MsgSignal.BLOCK_TRIGGER)
         return given
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:

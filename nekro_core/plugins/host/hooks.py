@@ -12,15 +12,16 @@ from typing import Any
 
 import anyio
 from loguru import logger
+from msgspec import structs
 
-from nekro_core.chat import ChatKey, ChatMessage, Record
+from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
 from nekro_core.plugins.authoring.binding import current_binding
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.authoring.services import Journal
-from nekro_core.plugins.host.kinds import MessageForm
+from nekro_core.plugins.host.kinds import MessageChanges, MessageForm, no_changes
 from nekro_core.system.sync_bridge import run_bridged
 
 
@@ -35,10 +36,12 @@ class PromptInjection:
 @dataclass(frozen=True, slots=True)
 class MessageSignal:
     """The merged signal of all message hooks. ``plugin`` is the key of the first plugin that gave
-    it; empty if no plugin had an opinion."""
+    it; empty if no plugin had an opinion. ``segments`` is the content of the message if hooks have
+    changed it."""
 
     signal: MsgSignal
     plugin: str = ""
+    segments: Segments | None = None
 
 
 async def prompt_injections(
@@ -69,19 +72,25 @@ async def message_signal(
     message: ChatMessage,
     limit_s: float,
     form: MessageForm,
+    changes: MessageChanges = no_changes,
 ) -> MessageSignal:
     """Call the hooks one after another and merge their signals. A hook whose parameter is not
-    annotated with `ChatMessage` gets a new object that ``form`` makes from the message."""
+    annotated with `ChatMessage` gets a new object that ``form`` makes from the message. What it
+    changes in the object, according to ``changes``, the next hooks see too."""
     signals: dict[str, MsgSignal] = {}
+    received = message
     for plugin in plugins:
         if method := plugin.on_user_message_method:
             own = ctx.called_for(plugin.key, given=message.text)
             given = message if plugin.wants_chat_message else form(message, ctx.adapter_key)
             question = partial(method, own, given)
             signals[plugin.key] = await hook_signal(plugin, "its message method", question, limit_s)
+            if (segments := changes(message, given)) is not None:
+                message = structs.replace(message, segments=segments)
     merged = MsgSignal.merged(signals.values())
     by = next((key for key, each in signals.items() if each is merged), "")
-    return MessageSignal(merged, "" if merged is MsgSignal.CONTINUE else by)
+    changed = None if message is received else message.segments
+    return MessageSignal(merged, "" if merged is MsgSignal.CONTINUE else by, changed)
 
 
 async def hook_signal(

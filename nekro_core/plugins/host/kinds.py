@@ -31,7 +31,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from nekro_core.chat import ChatMessage
+from nekro_core.chat import ChatMessage, Segments
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.effects import UndoStack
 from nekro_core.plugins.authoring.plugin import NekroPlugin
@@ -75,11 +75,22 @@ MessageForm = Callable[[ChatMessage, str], Any]
 is not annotated with `ChatMessage`."""
 
 
+MessageChanges = Callable[[ChatMessage, Any], Segments | None]
+"""Reads from a message, and from the object that a `MessageForm` made of it, what a hook has
+changed in the object: the new segments, or None."""
+
+
 def native_message(message: ChatMessage, adapter_key: str) -> ChatMessage:
     """Return the message itself. This is the `MessageForm` of a bot that runs no plugins of other
     bots."""
     del adapter_key
     return message
+
+
+def no_changes(message: ChatMessage, given: Any) -> Segments | None:
+    """Return None: a `ChatMessage` is frozen, so no hook changes it."""
+    del message, given
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +119,7 @@ class LegacySupport:
         make_context: Makes the contexts of handlers.
         message_form: Makes the message object for hooks whose parameter is not annotated with
             `ChatMessage`.
+        message_changes: Reads what a hook has changed in the object of ``message_form``.
         keeps_silent: Whether a plugin forbids answers in this chat or to this person.
         persona: The persona text that a plugin set for this chat; empty if none did.
         box_extras: What code in the box of a chat finds besides the tools. It is used only while a
@@ -117,6 +129,7 @@ class LegacySupport:
 
     make_context: ContextFactory = AgentCtx
     message_form: MessageForm = native_message
+    message_changes: MessageChanges = no_changes
     keeps_silent: Callable[[AgentCtx], bool] | None = None
     persona: Callable[[AgentCtx], Awaitable[str]] | None = None
     box_extras: Callable[[AgentCtx], BoxExtras] | None = None

@@ -31,7 +31,8 @@ from nekro_core.plugins.host.isolation.code_owner import LOCAL_NAMESPACE, plugin
 from nekro_core.plugins.host.isolation.library_caches import forget_types
 from nekro_core.plugins.host.isolation.log_names import with_plugin_names
 from nekro_core.plugins.host.nonebot_matchers import drop_matchers, init_missing_nonebot
-from nekro_core.plugins.host.own_imports import FreshLoader, OwnNameFinder, OwnNameLoader
+from nekro_core.plugins.host.own_imports import FreshLoader, OwnModuleFinder
+from nekro_core.plugins.host.own_path_imports import OwnPathImport, uses_search_path
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
@@ -135,7 +136,7 @@ async def _why_no_plugin(
                 del sys.modules[each]
         with acting(owner), recorded_errors(lambda file: file.startswith(own)) as errors:
             try:
-                return _import(module_name, item)
+                return _import(module_name, item, _own_finder(module_name, item))
             finally:
                 found.extend(errors)
 
@@ -157,20 +158,20 @@ async def import_plugin_module(
     """Import a plugin's module. The owner's undo steps remove it again. Raises `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
-    if item.own_name:
-        finder = OwnNameFinder(module_name, item.own_name)
+    finder = _own_finder(module_name, item)
+    if finder is not None:
         sys.meta_path.insert(0, finder)
-        owner.effects.add(f"imports of {item.own_name}", partial(sys.meta_path.remove, finder))
+        owner.effects.add(f"finder of {item.item}", partial(sys.meta_path.remove, finder))
     owner.effects.add(f"matchers of {item.item}", partial(drop_matchers, module_name))
 
     def work() -> ModuleType:
         with acting(owner):
             try:
-                return _import(module_name, item)
+                return _import(module_name, item, finder)
             except ValueError as error:
                 if not init_missing_nonebot(error):
                     raise
-            return _import(module_name, item)
+            return _import(module_name, item, finder)
 
     try:
         return await _in_thread(work, limit_s, f"import of {item.item}")
@@ -219,7 +220,9 @@ class _FreshFinder(MetaPathFinder):
         """See `MetaPathFinder`."""
         if path is None or not plugin_of_module(fullname):
             return None
-        if any(isinstance(each, OwnNameFinder) and each.finds(fullname) for each in sys.meta_path):
+        if any(
+            isinstance(each, OwnModuleFinder) and each.finds(fullname) for each in sys.meta_path
+        ):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.origin and isinstance(spec.loader, SourceFileLoader):
@@ -255,12 +258,21 @@ def _namespace(item: DiscoveredPlugin) -> str:
     return namespace(f"{LOCAL_NAMESPACE}{digest}", folder)
 
 
-def _import(name: str, item: DiscoveredPlugin) -> ModuleType:
+def _own_finder(name: str, item: DiscoveredPlugin) -> OwnModuleFinder | None:
+    """A finder for the plugin's modules; None if Python's own finds them as the author meant."""
+    folder = item.folder
+    own_path = None
+    if folder is not None and uses_search_path(folder):
+        own_path = OwnPathImport(name, folder)
+    if not item.own_name and own_path is None:
+        return None
+    return OwnModuleFinder(name, item.own_name, own_path)
+
+
+def _import(name: str, item: DiscoveredPlugin, finder: OwnModuleFinder | None) -> ModuleType:
     path = item.path
     folders = [str(item.folder)] if item.folder else None
-    loader = FreshLoader(name, str(path))
-    if item.own_name:
-        loader = OwnNameLoader(name, str(path), name, item.own_name)
+    loader = finder.loader(name, str(path)) if finder else FreshLoader(name, str(path))
     spec = spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
@@ -278,6 +290,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
     entries.
     """
     paths = [*sys.path]
+    real = folder.resolve() if folder is not None else None
 
     def taken() -> dict[str, ModuleType]:
         # Iterate over a copy, because another bot may import in its own thread.
@@ -291,7 +304,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
         if folder is not None:
             # Compare texts: making `Path` objects for thousands of modules takes a quarter of a
             # second.
-            below = f"{folder}/"
+            # The folder may be a link, and the plugin may have added the real one.
+            below = (f"{folder}/", f"{real}/")
             for each, module in [*sys.modules.items()]:
                 if str(getattr(module, "__file__", None)).startswith(below):
                     del sys.modules[each]

@@ -1,8 +1,10 @@
-"""Lets the modules of a plugin import each other under a second name of the plugin's folder.
+"""Finds and loads the modules of one plugin, so that they find each other as their author wrote it.
 
-The imports are changed in the source, before it is compiled: ``from plugins.flowers.storage import
-x`` in the folder ``flowers`` becomes ``from .storage import x``. So the second name exists for this
-plugin's own code alone. There is no entry in `sys.modules` that another plugin could find.
+A plugin may import its modules under a second name of its folder. These imports are changed in the
+source, before it is compiled: ``from plugins.flowers.storage import x`` in the folder ``flowers``
+becomes ``from .storage import x``. So the second name exists for this plugin's own code alone.
+There is no entry in `sys.modules` that another plugin could find. Imports through ``sys.path`` are
+in `nekro_core.plugins.host.own_path_imports`.
 """
 
 import ast
@@ -12,13 +14,31 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
+from nekro_core.plugins.host.own_path_imports import OwnPathImport
+
 _FRESH_S = 5.0
 
 
 class FreshLoader(SourceFileLoader):
     """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
     times in whole seconds, so it would miss a second edit in the same second. This loader also
-    writes no cache for such a file."""
+    writes no cache for such a file.
+
+    Args:
+        fullname: The name of the module.
+        path: Its file.
+        own_path: The plugin's ``__import__``; None for Python's own.
+    """
+
+    def __init__(self, fullname: str, path: str, own_path: OwnPathImport | None = None) -> None:
+        super().__init__(fullname, path)
+        self._own_path = own_path
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `SourceFileLoader`."""
+        if self._own_path is not None:
+            vars(module)["__builtins__"] = self._own_path.builtins()
+        super().exec_module(module)
 
     def get_code(self, fullname: str) -> CodeType:
         """See `SourceFileLoader`."""
@@ -30,17 +50,19 @@ class FreshLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
-class OwnNameFinder(MetaPathFinder):
-    """Finds the modules of one plugin, and changes their imports.
+class OwnModuleFinder(MetaPathFinder):
+    """Finds the modules of one plugin.
 
     Args:
         root: The name under which the plugin's package is imported.
-        own_name: The second name of the package.
+        own_name: The second name of the package; empty if there is none.
+        own_path: The plugin's ``__import__``; None if it adds nothing to ``sys.path``.
     """
 
-    def __init__(self, root: str, own_name: str) -> None:
+    def __init__(self, root: str, own_name: str, own_path: OwnPathImport | None) -> None:
         self._root = root
         self._own_name = own_name
+        self._own_path = own_path
 
     def finds(self, fullname: str) -> bool:
         """Whether a module is one of the plugin's."""
@@ -54,16 +76,29 @@ class OwnNameFinder(MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.origin and isinstance(spec.loader, SourceFileLoader):
-            spec.loader = OwnNameLoader(fullname, spec.origin, self._root, self._own_name)
+            spec.loader = self.loader(fullname, spec.origin)
         return spec
+
+    def loader(self, fullname: str, path: str) -> FreshLoader:
+        """Make the loader for a module, also for the plugin's package itself."""
+        if self._own_name:
+            return OwnNameLoader(fullname, path, self._root, self._own_name, self._own_path)
+        return FreshLoader(fullname, path, self._own_path)
 
 
 class OwnNameLoader(FreshLoader):
     """Loads a module of a plugin, and changes its imports of the second name. Python's bytecode
     cache is not used for a module that has such imports."""
 
-    def __init__(self, fullname: str, path: str, root: str, own_name: str) -> None:
-        super().__init__(fullname, path)
+    def __init__(
+        self,
+        fullname: str,
+        path: str,
+        root: str,
+        own_name: str,
+        own_path: OwnPathImport | None = None,
+    ) -> None:
+        super().__init__(fullname, path, own_path)
         self._root = root
         self._own_name = own_name
 

@@ -15,7 +15,11 @@ from nekro_core.plugins.installation.undeclared import UndeclaredPackage, undecl
 from nekro_core.plugins.packages import PackageFolder, PackagesRefused
 from nekro_core.plugins.packages.nekro_agent_environment import PROVIDED, THE_FRAMEWORK
 from nekro_core.plugins.packages.own_environment import bot_version
-from nekro_core.plugins.packages.requirements import PluginRequirement, plugin_requirements
+from nekro_core.plugins.packages.requirements import (
+    PluginRequirement,
+    has_lists,
+    plugin_requirements,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,15 @@ class PluginNeeds:
         ]
 
 
-def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
-    """Read the packages that a plugin needs from its files. Raises `InvalidRequirements`."""
+def plugin_needs(plugin: Path, item: str, repository: Path | None = None) -> PluginNeeds:
+    """Read the packages that a plugin needs from its files. If it names none and is a folder of a
+    ``repository``, the files of the repository count. Raises `InvalidRequirements`."""
     every = plugin_requirements(plugin, item, provided=THE_FRAMEWORK)
+    lists = plugin
+    if repository is not None and repository != plugin and not has_lists(plugin):
+        lists = repository
+        more = plugin_requirements(lists, item, provided=THE_FRAMEWORK)
+        every = (*every, *(each for each in more if each not in every))
     declared = tuple(
         each for each in every if canonicalize_name(each.requirement.name) not in PROVIDED
     )
@@ -75,7 +85,7 @@ def plugin_needs(plugin: Path, item: str) -> PluginNeeds:
         and not each.requirement.specifier.contains(version, prereleases=True)
     ]
     return PluginNeeds(
-        declared, undeclared_packages(plugin, item, declared), other_versions=tuple(others)
+        declared, undeclared_packages(plugin, item, declared, lists), other_versions=tuple(others)
     )
 
 

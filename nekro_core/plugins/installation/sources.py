@@ -2,6 +2,7 @@
 repository."""
 
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ from nekro_core.plugins.installation.files import MOST_BYTES, FilesRefused, copy
 from nekro_core.plugins.installation.git import GitFailed, clone
 from nekro_core.plugins.installation.inspection import MANIFEST, inspect_plugin
 from nekro_core.plugins.installation.unpack import unpack
+from nekro_core.plugins.packages.requirements import LISTS, has_lists
 from nekro_core.system.errors import NekroError
 
 Kind = Literal["folder", "file", "zip", "git"]
@@ -110,7 +112,11 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
             copy_files(target / "clone", files)
     last = source.address.partition("?")[0].rstrip("/").rpartition("/")[2]
     stem = re.sub(r"\.(git|zip)$", "", last)
-    found = _plugin_in(files)
+    found = plugin_of(files)
+    if found.is_dir() and found != files and not has_lists(found):
+        for name in LISTS:
+            if (files / name).is_file():
+                shutil.copyfile(files / name, found / name)
     return FetchedPlugin(found, _name(found, stem if found == files else found.stem), commit)
 
 
@@ -120,16 +126,19 @@ def list_checked(folder: Path) -> None:
         raise FilesRefused("there is no file in it")
 
 
-def _plugin_in(folder: Path) -> Path:
-    """Return ``folder`` if it is a plugin, otherwise the only plugin in it. Raises
+def plugin_of(place: Path) -> Path:
+    """Return ``place`` if it is a plugin or a file, otherwise the only plugin in the folder. A
+    repository often has its plugin in a folder, beside the tests and the lists of packages. Raises
     `SourceRefused`."""
-    if _is_plugin(folder):
-        return folder
-    inner = [each for each in sorted(folder.iterdir()) if each.is_dir() and _is_plugin(each)]
+    if not place.is_dir():
+        return place
+    if _is_plugin(place):
+        return place
+    inner = [each for each in sorted(place.iterdir()) if each.is_dir() and _is_plugin(each)]
     inner = [each for each in inner if each.name not in ("tests", "test", "docs")]
     inner += [
         each
-        for each in sorted(folder.glob("*.py"))
+        for each in sorted(place.glob("*.py"))
         if each.name not in _NO_PLUGIN and b"NekroPlugin" in each.read_bytes()
     ]
     if len(inner) == 1:

@@ -35,17 +35,18 @@ class UndeclaredPackage:
 
 
 def undeclared_packages(
-    plugin: Path, item: str, declared: Sequence[PluginRequirement]
+    plugin: Path, item: str, declared: Sequence[PluginRequirement], lists: Path
 ) -> tuple[UndeclaredPackage, ...]:
     """The packages that a plugin imports, that it does not declare and that the bot lacks.
 
     Only modules of packages of Nekro Agent's environment are found, if the plugin imports
-    ``nekro_agent``, and modules whose name is in the plugin's ``[tool.poetry.dependencies]``.
+    ``nekro_agent``, and modules whose name is in ``[tool.poetry.dependencies]`` of the folder
+    ``lists``.
     """
     imported = _imported_modules(plugin)
     own = _own_modules(plugin)
     named = {canonicalize_name(each.requirement.name) for each in declared}
-    poetry = poetry_names(plugin)
+    poetry = poetry_names(lists)
     offered: Mapping[str, str] = OFFERED if ROOT in imported else {}
     found: dict[str, UndeclaredPackage] = {}
     for module, where in imported.items():

@@ -13,6 +13,8 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
+from nekro_core.llm.role_budget import BudgetedRoles
+from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
 
@@ -32,7 +34,9 @@ class PluginModels:
         ledger: UsageLedger,
         *,
         make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
+        roles: BudgetedRoles | None = None,
     ) -> None:
+        self._roles = roles
         self.own = MeteredModel(own, ledger)
         """The bot's own model."""
         self.ledger = ledger
@@ -58,6 +62,17 @@ class PluginModels:
             _, old = self._kept.popitem(last=False)
             await old.retire()
         return MeteredModel(found, self.ledger)
+
+    def role(self, role: str) -> MeteredModel | None:
+        """Get the model of a role; None if the operator configured none. Its requests are counted
+        for the plugin and for the role. Raises `RequestRejected` if there is no such role."""
+        try:
+            wanted = ModelRole(role)
+        except ValueError:
+            known = ", ".join(ModelRole)
+            raise RequestRejected(f"there is no role {role!r}: expected one of {known}") from None
+        model = self._roles.uncounted(wanted) if self._roles else None
+        return MeteredModel(model, self.ledger, role=wanted.value) if model else None
 
     def price(self, base_url: str, model: str) -> Price:
         """Get the operator's price of a model; zero if the operator configured no such model."""

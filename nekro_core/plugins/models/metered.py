@@ -13,6 +13,7 @@ from nekro_core.llm.model import (
     RequestUsage,
     TextDelta,
 )
+from nekro_core.llm.role_budget import ChoiceWatch
 from nekro_core.llm.tokens import estimate_usage
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.current import current_call
@@ -40,10 +41,19 @@ class UsageLedger:
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
             raise QuotaExceeded(f"this turn may make no further request to a model: {why}")
 
-    def count(self, usage: RequestUsage, profile: ModelProfile, started: float) -> None:
-        """Count a request. ``started`` is the time from `now` at which the request began."""
+    def count(
+        self,
+        usage: RequestUsage,
+        profile: ModelProfile,
+        started: float,
+        *,
+        role: str = "",
+        extra_cost: float = 0.0,
+    ) -> None:
+        """Count a request. ``started`` is the time from `now` at which the request began.
+        ``extra_cost`` is that of models that failed before the one that answered."""
         call, owner = current_call(), current_owner()
-        cost = profile.price.of(usage)
+        cost = profile.price.of(usage) + extra_cost
         if call is not None and call.meter is not None:
             call.meter.spend_extra(usage, cost)
         self._book.add(
@@ -61,6 +71,7 @@ class UsageLedger:
                 run_id=call.run_id if call else "",
                 started=started,
                 seconds=self._wall() - started,
+                role=role,
             )
         )
 
@@ -71,11 +82,12 @@ class UsageLedger:
 
 class MeteredModel:
     """A `ChatModel` whose requests are counted in a ledger. The owner of the inner model closes
-    it."""
+    it. ``role`` is the role for which the model is asked; empty if it has none."""
 
-    def __init__(self, model: ChatModel, ledger: UsageLedger) -> None:
+    def __init__(self, model: ChatModel, ledger: UsageLedger, *, role: str = "") -> None:
         self._model = model
         self._ledger = ledger
+        self._role = role
 
     @property
     def profile(self) -> ModelProfile:
@@ -93,14 +105,15 @@ class MeteredModel:
     async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
         """See `ChatModel.stream`. Also raises `QuotaExceeded` if a limit is reached."""
         self._ledger.check()
+        watch = ChoiceWatch()
         async with (
-            self._model.stream(request) as deltas,
-            aclosing(self._counted(request, deltas)) as counted,
+            self._model.stream(watch.of(request)) as deltas,
+            aclosing(self._counted(request, deltas, watch)) as counted,
         ):
             yield counted
 
     async def _counted(
-        self, request: ChatRequest, deltas: AsyncIterator[Delta]
+        self, request: ChatRequest, deltas: AsyncIterator[Delta], watch: ChoiceWatch
     ) -> AsyncGenerator[Delta, None]:
         started, words, usage = self._ledger.now(), list[str](), None
         try:
@@ -115,4 +128,10 @@ class MeteredModel:
             if usage is None and words:
                 usage = estimate_usage(request, "".join(words))
             if usage is not None:
-                self._ledger.count(usage, self.profile, started)
+                self._ledger.count(
+                    usage,
+                    watch.profile(self.profile),
+                    started,
+                    role=self._role,
+                    extra_cost=watch.cost_of_failures,
+                )

@@ -18,6 +18,15 @@ _SCRIPT = re.compile(r"^# /// script\s*$\n(?P<body>(?:^#(?:| .*)$\n)+?)^# ///\s*
 """Finds the metadata of a single file: the packaging specifications, "Inline script metadata"."""
 
 
+LISTS = ("requirements.txt", "pyproject.toml")
+"""The files of a folder that list packages, besides a MaiBot plugin's manifest."""
+
+
+def has_lists(folder: Path) -> bool:
+    """Whether a folder has a file that lists packages."""
+    return any((folder / name).is_file() for name in LISTS)
+
+
 @dataclass(frozen=True, slots=True)
 class PluginRequirement:
     """A requirement and the plugin that has it, named by key, item or name."""

@@ -79,5 +79,29 @@ def _application(router: PluginRouter, where: str) -> WebApplication:
             remedy="write def router() -> APIRouter under @plugin.mount_router()",
         )
     application = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    _name_the_root(routes)
     application.include_router(routes)
     return cast(WebApplication, application)
+
+
+def _name_the_root(router: Any) -> None:
+    """Give the routes of a router whose path is empty the path ``/``. FastAPI refuses an empty path
+    in a router without a prefix. Here both are the address of the plugin's first page."""
+    for route in [each for each in router.routes if getattr(each, "path", None) == ""]:
+        router.routes.remove(route)
+        if not hasattr(route, "methods"):
+            router.add_api_websocket_route("/", route.endpoint, name=route.name)
+            continue
+        named = [each for each in router.routes if getattr(each, "path", None) == "/"]
+        taken = {method for each in named for method in getattr(each, "methods", None) or ()}
+        if methods := sorted(route.methods - taken):
+            router.add_api_route(
+                "/",
+                route.endpoint,
+                methods=methods,
+                response_model=route.response_model,
+                response_class=route.response_class,
+                status_code=route.status_code,
+                dependencies=route.dependencies,
+                name=route.name,
+            )

@@ -29,11 +29,23 @@ from nekro_core.store.models.console import (
     ConsoleTokenTable,
     DocumentTable,
 )
+from nekro_core.store.models.memory import (
+    MemoryChatTable,
+    MemoryOffTable,
+    NoteTable,
+    SummaryTable,
+)
 from nekro_core.store.models.plugins import (
     ModelUseTable,
     PluginDataTable,
     TimerTable,
     WaitingTable,
+)
+from nekro_core.store.models.search import (
+    SearchBlockTable,
+    SearchChangeTable,
+    SearchPageTable,
+    SearchSegmentTable,
 )
 from nekro_core.store.models.statistics import (
     CountedTable,
@@ -49,6 +61,7 @@ from nekro_core.store.models.turns import (
     ToolCallTable,
     TurnTable,
 )
+from nekro_core.store.models.upgrades import UpgradeNoteTable
 
 __all__ = [
     "AccountTable",
@@ -63,18 +76,27 @@ __all__ = [
     "DeliveryTable",
     "DocumentTable",
     "LatencyTable",
+    "MemoryChatTable",
+    "MemoryOffTable",
     "MessageTable",
     "MessageVersionTable",
     "ModelUseTable",
+    "NoteTable",
     "PluginDataTable",
     "PromptPartTable",
     "PromptTable",
     "RunTable",
+    "SearchBlockTable",
+    "SearchChangeTable",
+    "SearchPageTable",
+    "SearchSegmentTable",
     "StatisticsTable",
     "StepTable",
+    "SummaryTable",
     "TimerTable",
     "ToolCallTable",
     "TurnTable",
+    "UpgradeNoteTable",
     "UserTable",
     "WaitingTable",
 ]

@@ -72,6 +72,7 @@ class ModelUseTable(Model):
     started = fields.FloatField()
     seconds = fields.FloatField()
     price_source = fields.CharField(max_length=16, default="", db_default="")
+    role = fields.CharField(max_length=16, default="", db_default="")
 
     class Meta:
         table_description = (

@@ -28,6 +28,7 @@ class TurnTable(Model):
     model = fields.TextField(default="", db_default="")
     failed = fields.BooleanField(default=False, db_default=False)
     times = fields.TextField(default="", db_default="")
+    first_words = fields.FloatField(null=True)
 
     class Meta:
         table = "turns"

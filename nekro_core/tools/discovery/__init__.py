@@ -24,13 +24,20 @@ from nekro_core.tools.discovery.search import (
     is_search,
     search_index_of,
 )
-from nekro_core.tools.discovery.similarity import SentenceVectors, TextSimilarity
+from nekro_core.tools.discovery.similarity import (
+    VECTOR_NUMBERS,
+    EncodedTexts,
+    SentenceVectors,
+    TextSimilarity,
+)
 from nekro_core.tools.discovery.summaries import brief_of, deferred_lines, estimate_tool_tokens
 
 __all__ = [
     "SEARCH",
     "SEARCH_OWNER",
+    "VECTOR_NUMBERS",
     "DeferredTools",
+    "EncodedTexts",
     "SearchHit",
     "SentenceVectors",
     "TextSimilarity",

@@ -28,6 +28,14 @@ class SentenceEncoder:
         self._model = USE(threads=1)
         self._known: dict[str, Any] = {}
 
+    def signs(self, query: str, texts: list[str]) -> bytes:
+        """Compute the vector of ``query`` as 32-bit floats in this machine's byte order, and after
+        it the signs of each text's vector, one bit for each number."""
+        vector, *others = self._model.encode([_encodable(each) for each in (query, *texts)])
+        parts = [vector.astype("float32").tobytes()]
+        parts += [self._numpy.packbits(each > 0).tobytes() for each in others]
+        return b"".join(parts)
+
     def near(self, query: str, texts: list[str]) -> bytes:
         """Compute the cosine between ``query`` and each text, as 32-bit floats in this machine's
         byte order."""
@@ -58,6 +66,8 @@ def main() -> None:
             encoder = encoder or SentenceEncoder()
         except ImportError as error:
             return {"missing": str(error)}, b""
+        if request.get("signs"):
+            return {}, encoder.signs(request["query"], request["texts"])
         return {}, encoder.near(request["query"], request["texts"])
 
     serve(handle, _IDLE_S)

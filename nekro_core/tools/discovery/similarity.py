@@ -2,8 +2,9 @@
 lexicon."""
 
 from array import array
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from loguru import logger
 
@@ -28,6 +29,23 @@ class TextSimilarity(Protocol):
         it cannot be measured."""
 
 
+VECTOR_NUMBERS = 512
+"""How many numbers the encoder's vector of a text has."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTexts:
+    """The vectors of a query and of texts.
+
+    Attributes:
+        query: The vector of the query.
+        signs: For each text, which numbers of its vector are positive: one bit for each number.
+    """
+
+    query: "array[float]"
+    signs: tuple[bytes, ...]
+
+
 class SentenceVectors:
     """A `TextSimilarity` with a sentence encoder in a child process, which ends when it is idle.
 
@@ -44,21 +62,41 @@ class SentenceVectors:
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """As `TextSimilarity.of`."""
-        if self._losses >= _MOST_LOSSES or not texts:
+        if not texts:
             return ()
+        data = await self._ask({"query": query[:_MAX_QUERY], "texts": list(texts)})
+        return array("f", data) if data is not None else ()
+
+    async def encode(self, query: str, texts: Sequence[str]) -> EncodedTexts | None:
+        """Compute the vectors of a query and of texts. A text takes 2 ms of one core.
+
+        Returns:
+            The vectors; None if the encoder cannot be used.
+        """
+        request = {"query": query[:_MAX_QUERY], "texts": [each[:_MAX_QUERY] for each in texts]}
+        data = await self._ask(request | {"signs": True})
+        if data is None:
+            return None
+        begin, size = VECTOR_NUMBERS * 4, VECTOR_NUMBERS // 8
+        return EncodedTexts(
+            array("f", data[:begin]),
+            tuple(data[at : at + size] for at in range(begin, len(data), size)),
+        )
+
+    async def _ask(self, request: Mapping[str, Any]) -> bytes | None:
+        if self._losses >= _MOST_LOSSES:
+            return None
         try:
-            answer, data = await self._worker.ask(
-                {"query": query[:_MAX_QUERY], "texts": list(texts)}
-            )
+            answer, data = await self._worker.ask(request)
         except WorkerLost as lost:
             self._losses += 1
-            logger.warning("tool_search uses words only: {}", lost)
-            return ()
+            logger.warning("a search uses words only: {}", lost)
+            return None
         if missing := answer.get("missing"):
             self._losses = _MOST_LOSSES
-            logger.warning("tool_search uses words only from now on: {}", missing)
-            return ()
-        return array("f", data)
+            logger.warning("searches use words only from now on: {}", missing)
+            return None
+        return data
 
     async def aclose(self) -> None:
         """End the process."""

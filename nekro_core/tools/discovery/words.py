@@ -33,8 +33,15 @@ _ENDINGS = (
 def folded(text: str) -> str:
     """Normalize a text: unify compatible characters, remove accents, split names into words,
     convert to lower case, and replace traditional and Japanese characters by simplified ones."""
+    return unified(_HUMP.sub(" ", unicodedata.normalize("NFKC", text)))
+
+
+def unified(text: str) -> str:
+    """Normalize a text as `folded` does, but keep names such as ``YouTube`` whole."""
+    if text.isascii():
+        return text.lower()
     plain = _ACCENTED.sub(_bare, unicodedata.normalize("NFKC", text))
-    return _HUMP.sub(" ", plain).lower().translate(_simplified())
+    return plain.lower().translate(_simplified())
 
 
 def all_words(plain: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Commands about the bot itself: on, off, observe, persona, permit, quota, status."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import ChatKey, Role
-from nekro_core.llm.model import ModelProfile, Price, PriceSource
+from nekro_core.llm.chains import ModelChains
+from nekro_core.llm.model import ModelProfile, ModelUnreachable, Price, PriceSource
+from nekro_core.llm.role_settings import RoleSettings
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TurnSettings
@@ -47,7 +50,7 @@ async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes:
         assert (await bot.ask("what colour?", GROUP, to_bot=True))[-1] == "again"
         assert "the cake is blue" in bot.prompt(), "what was observed is remembered"
         assert "hunter2" not in bot.prompt(), "what was said while it was off is not"
-        assert "Answer the message" in bot.prompt(), "and none of it is answered late"
+        assert bot.prompt().count(" NEW\n") == 1, "and none of it is answered late"
         assert len(model.requests) == 2
 
 
@@ -201,7 +204,7 @@ async def test_an_ignored_person_is_not_answered(folder: Path, boxes: BoxCache) 
             await bot.say("hello", GROUP, to_bot=True, user=user)
             await bot.say("/status", GROUP, user=user)
         assert await bot.ask("hello", GROUP, to_bot=True) == ["hi"]
-        assert "Answer the message" in bot.prompt()
+        assert bot.prompt().count(" NEW\n") == 1
         assert len(bot.model.requests) == 1
 
 
@@ -248,3 +251,51 @@ async def test_status_counts_an_answer_whose_turn_has_not_ended(
         said = await command(bot, "/status", LIN)
         assert "I am working" not in said
         assert "1 answer" in said
+
+
+async def test_operators_set_the_model_or_a_chain_and_everybody_sees_it(
+    folder: Path, boxes: BoxCache
+) -> None:
+    first = ScriptedModel([ModelUnreachable("gone")], profile=ModelProfile(name="first-1"))
+    second = ScriptedModel([answer("still here")], profile=ModelProfile(name="second-2"))
+    usual = ScriptedModel([], profile=ModelProfile(name="usual-0"))
+    models = {"first": first, "second": second}
+    chains = ModelChains(RoleSettings(), models.get)
+    async with running_bot(folder, boxes, usual, models=chains.of_turns, command=OPERATOR) as bot:
+        assert await command(bot, "/model") == "Here answers: usual-0"
+        assert await command(bot, "/model first") == "Only an operator may set the model."
+        for wrong in ("third", "first,third", "../etc"):
+            refused = await command(bot, f"/model {wrong}", user="boss")
+            assert refused.startswith("There is no model"), refused
+        done = await command(bot, "/model first,second", user="boss")
+        assert done == "From now on answers here: first-1"
+        assert (await bot.ask("hello", GROUP, to_bot=True))[-1] == "still here"
+        lines = (await command(bot, "/model")).splitlines()
+        assert lines[0] == "Here answers: second-2"
+        assert re.fullmatch(r"- first: first-1, asked again in \d+ s \(not reachable\)", lines[1])
+        assert lines[2] == "- second: second-2"
+        assert await command(bot, "/model default", user="boss") == (
+            "From now on answers here: usual-0"
+        )
+
+
+async def test_an_administrator_sets_whom_the_bot_answers_in_a_group(
+    folder: Path, boxes: BoxCache
+) -> None:
+    model = ScriptedModel([answer("Funny or tense?"), answer("Funny or tense?"), answer("Jaws")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await command(bot, "/participation") == "You may not use /participation."
+        assert "goes on talking to me" in await command(bot, "/participation", role=Role.OWNER)
+        assert await command(bot, "/participation mentioned", role=Role.OWNER) == (
+            "I answer whoever mentions me or calls my name."
+        )
+        await bot.ask("Nekro, a film?", GROUP)
+        await bot.say("a tense one", GROUP)
+        await command(bot, "/participation default", role=Role.OWNER)
+        assert "participation" not in (folder / "conduct.toml").read_text()
+        await bot.ask("Nekro, a film?", GROUP)
+        assert await bot.ask("a tense one", GROUP) == ["Jaws"]
+        assert len(model.requests) == 3
+        refused = await command(bot, "/participation always", role=Role.OWNER)
+        assert "mentioned" in refused
+        assert "lively" in refused

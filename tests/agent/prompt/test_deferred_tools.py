@@ -76,7 +76,7 @@ async def test_a_deferred_tool_is_found_and_called_in_one_run(
     assert "weather_forecast: Tell what the weather will be\n" in prompt + "\n"
     assert "translate: 把文本翻译成英文" in prompt
     assert "secret_weather" not in prompt
-    assert "def tool_search(query: str, limit: int = 5) -> str:" in prompt
+    assert "\ntool_search(query: str, limit: int = 5)\n" in prompt
     assert "days: For how long." not in prompt
 
 
@@ -233,8 +233,8 @@ async def test_a_plugin_sleeps_until_one_of_its_tools_is_found(
     assert "Cards are never reversed." not in first
     assert "Cards are never reversed." in second
     assert "Cards are never reversed." in later
-    assert "def draw_tarot_0" in later
-    assert "def draw_tarot_1" in later
+    assert "\ndraw_tarot_0(" in later
+    assert "\ndraw_tarot_1(" in later
 
 
 # --- limits on what was found ---------------------------------------------------------------------

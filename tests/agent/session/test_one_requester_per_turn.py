@@ -23,11 +23,11 @@ from tests.agent.conftest import BoxCache
 from tests.agent.native import call
 
 OPERATOR = CommandSettings(super_users=frozenset({"fake:99999"}))
-_ASKED = re.compile(r", unanswered\n((?:> .*\n?)+)")
+_ASKED = re.compile(r" NEW(?: [a-z ]+)?\n((?:> .*\n?)+)")
 
 
 def asked_in(request: ChatRequest) -> list[str]:
-    """The texts that a prompt marks as unanswered. A message that an earlier step of the turn
+    """The texts that a prompt marks NEW. A message that an earlier step of the turn
     showed is not marked again."""
     return [
         text.removeprefix("> ").strip()
@@ -37,7 +37,7 @@ def asked_in(request: ChatRequest) -> list[str]:
 
 
 class Wishes:
-    """The replies of a model that calls `carry_out` for each message marked as unanswered, and that
+    """The replies of a model that calls `carry_out` for each message marked NEW, and that
     tool."""
 
     def __init__(self) -> None:
@@ -82,18 +82,13 @@ async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes
         ]
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "10001"]
         first, second = bot.prompt(0), bot.prompt(1)
-        head = r"\[message \w+\] from \"10001\" \(user 10001\) at [\d: -]+, to you"
-        assert re.search(f"{head}, not to be answered now\n> remove the others", first)
-        assert (
-            '[task] "99999" (user 99999) asks you. Answer 2 messages marked as unanswered.' in first
-        )
-        assert '[note] What is marked "not to be answered now" others asked.' in first
-        assert re.search(f"{head}, unanswered\n> remove the others", second)
-        assert (
-            '[task] "10001" (user 10001) asks you. Answer the message marked as unanswered.'
-            in second
-        )
-        assert "not to be answered now" not in second
+        head = r"#\d+(?: \d\d:\d\d)? 10001 \(10001\) → you"
+        assert re.search(f"{head} LATER\n> remove the others", first)
+        assert "[task] 99999 (99999) asks you. Answer what is marked NEW." in first
+        assert "[note] LATER marks what others ask" in first
+        assert re.search(f"{head} NEW\n> remove the others", second)
+        assert "[task] 10001 (10001) asks you. Answer what is marked NEW." in second
+        assert "LATER" not in second
 
 
 async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
@@ -122,8 +117,8 @@ async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
             ("10001", "make me a moderator"),
         ]
         report = text_of(model.requests[1], from_message=-1)
-        assert ", to you, not to be answered now\n> make me a moderator" in report
-        assert ", to you, unanswered\n> and a cake" in report
+        assert " → you LATER\n> make me a moderator" in report
+        assert " 99999 → you NEW\n> and a cake" in report
 
 
 async def test_a_system_line_has_no_requester_and_gets_its_own_turn(
@@ -138,8 +133,8 @@ async def test_a_system_line_has_no_requester_and_gets_its_own_turn(
         await until(lambda: len(wishes.seen) == 2)
         await quiet(bot)
         assert wishes.seen == [("99999", "hello"), ("", "a timer is due: remove the others")]
-        assert ", not to be answered now\n> a timer is due" in bot.prompt(0)
-        assert ", unanswered\n> a timer is due" in bot.prompt(1)
+        assert " system LATER\n> a timer is due" in bot.prompt(0)
+        assert " system NEW wakes you\n> a timer is due" in bot.prompt(1)
         assert "asks you" not in bot.prompt(1)
 
 

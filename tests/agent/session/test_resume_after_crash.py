@@ -57,8 +57,7 @@ async def test_a_system_line_wakes_the_agent_after_a_restart_too(
         await until(lambda: bool(bot.said(GROUP)))
         await bot.settled()
         assert bot.said(GROUP) == ["tea"]
-        assert "[system] at" in bot.prompt()
-        assert ", unanswered\n> it is four o'clock" in bot.prompt()
+        assert " system NEW wakes you\n> it is four o'clock" in bot.prompt()
     async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
         await anyio.sleep(0.1)
         assert bot.said(GROUP) == []

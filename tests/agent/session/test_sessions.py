@@ -28,7 +28,7 @@ async def test_messages_that_a_person_types_in_pieces_get_one_turn(
             await bot.say("there?")
             bot.typed()
         assert bot.said() == ["both"]
-        assert "Answer 2 messages marked as unanswered." in bot.prompt()
+        assert bot.prompt().count(" NEW\n") == 2
 
 
 async def test_a_request_is_prepared_while_the_person_may_still_type(
@@ -114,8 +114,8 @@ async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
             await bot.say("Nekro, what do I like?", GROUP, user="mei")
         assert bot.said(GROUP) == ["tea"]
         assert "> I like tea" in bot.prompt()
-        assert "+ notice join by user kim" in bot.prompt()
-        assert bot.prompt().count("unanswered\n") == 1
+        assert "+ join by kim" in bot.prompt()
+        assert bot.prompt().count(" NEW only named\n") == 1
 
 
 async def test_a_poke_at_the_bot_is_answered_and_the_bots_own_messages_are_not(

@@ -14,6 +14,7 @@ import pytest
 from nekro_core.chat import Text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
+from nekro_core.policy.participation import Participation, ParticipationSettings
 from nekro_core.policy.settings import TriggerSettings
 from tests.agent.bot import GROUP, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import BoxCache
@@ -39,7 +40,12 @@ async def test_each_person_is_answered_once_in_turns_of_their_own(
         yield "send_channel_message('done')\n```"
 
     model, tools = ScriptedModel(script), [wishes.carry_out]
-    trigger = TriggerSettings(debounce_s=0.01, burst_turns=0, hour_turns=0)
+    trigger = TriggerSettings(
+        debounce_s=0.01,
+        burst_turns=0,
+        hour_turns=0,
+        participation=ParticipationSettings(mode=Participation.MENTIONED),
+    )
     async with running_bot(folder, boxes, model, tools=tools, trigger=trigger) as bot:
         asked: list[tuple[str, str]] = []
         for number in range(40):
@@ -90,7 +96,7 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
 
 
 def _one_answer_each(request: ChatRequest) -> str:
-    """Code that sends "answer TEXT" for each unanswered message whose answer the prompt lacks."""
+    """Code that sends "answer TEXT" for each message marked NEW whose answer the prompt lacks."""
     prompt = text_of(request, from_message=1)
     todo = [text for text in asked_in(request) if f"answer {text}" not in prompt]
     return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
@@ -186,7 +192,7 @@ async def test_a_resumed_turn_still_answers_the_person_who_asked(
             ("99999", 2),
             ("10001", 1),
         ]
-        assert ", not to be answered now\n> his" in bot.prompt(0)
+        assert " LATER\n> his" in bot.prompt(0)
 
 
 async def test_giving_up_a_turn_loses_no_other_persons_question(

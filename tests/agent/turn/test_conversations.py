@@ -43,7 +43,7 @@ async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: Box
         ("Sure.\n" + fence("send_channel_message('a')") + "\nDone.", ["a"]),
         ("Sure.\n" + fence("x = 1") + "\nDone.", ["Sure.\nDone."]),
         (fence("x = 1") + "\nand\n" + fence("send_channel_message(str(x))"), ["1"]),
-        ("```json\n{}\n```", ["```json\n{}\n```"]),
+        ("```json\n{}\n```", ["{}"]),
         ("```sh\nls\n```\n" + fence("send_channel_message('a')"), ["a"]),
         ("```\nawait send_channel_message('a')\n```", ["a"]),
         (

@@ -92,7 +92,7 @@ async def test_a_behavior_returns_its_text_and_records_it_and_opens_no_step(
         assert system == ["noted: tea at four"]
         # The next turn's prompt has it as a system line, at its place in the history.
         await bot.ask("what did you note?")
-        assert "[system] at" in bot.prompt()
+        assert " system\n> noted" in bot.prompt()
         assert "> noted: tea at four" in bot.prompt()
 
 
@@ -102,7 +102,7 @@ async def test_the_next_step_shows_what_a_behavior_recorded(folder: Path, boxes:
         assert await bot.ask("note tea") == ["ok"]
         report = text_of(model.requests[1], from_message=-1)
         assert report.count("noted: tea") == 1
-        assert "[system] at" in report
+        assert " system\n> " in report
 
 
 async def test_an_agent_tool_ends_the_run_and_opens_a_new_step_at_once(

@@ -4,16 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from nekro_core.chat import (
     EVERYONE,
+    Author,
     ChatKey,
     ChatMessage,
     Image,
     Media,
     Mention,
     Notice,
+    Record,
     Reply,
+    Role,
     Segment,
     Segments,
     Sender,
@@ -89,6 +93,39 @@ def test_a_message_says_where_an_answer_goes() -> None:
         "platform_io_account_id": "10000",
         "platform_io_target_user_id": "bob",
     }
+
+
+@pytest.mark.parametrize(
+    ("chat", "adapter", "role"),
+    [
+        ("onebot_v11-group_7", "onebot_v11", "admin"),
+        ("onebot_v11-private_12", "onebot_v11", None),
+        ("irc-group_7", "irc", None),
+    ],
+)
+def test_a_message_of_a_qq_group_says_the_senders_role(
+    chat: str, adapter: str, role: str | None
+) -> None:
+    message = ChatMessage(
+        chat_key=ChatKey.parse(chat),
+        message_id="1",
+        sender=Sender("12", "Mei", Role.ADMIN),
+        segments=(Text("hi"),),
+        time=1.0,
+        account="10000",
+    )
+    told = message_of(message, adapter=adapter, account="10000")
+    assert told["message_info"]["additional_config"].get("user_role") == role
+    own = Record(
+        seq=1,
+        chat_key=ChatKey.parse(chat),
+        author=Author.BOT,
+        segments=(Text("hi"),),
+        time=1.0,
+        message_id="2",
+    )
+    told = message_of(own, adapter=adapter, account="10000")
+    assert "user_role" not in told["message_info"]["additional_config"]
 
 
 def test_a_notice_has_the_fields_of_the_adapter_for_napcat() -> None:

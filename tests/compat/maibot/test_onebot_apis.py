@@ -120,6 +120,40 @@ async def test_an_action_reaches_the_account_and_its_response_comes_back(
         assert (told["status"], told["retcode"]) == ("ok", 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "action", "params"),
+    [
+        ("message.delete_msg", {"message_id": "5"}, "delete_msg", {"message_id": 5}),
+        ("group.set_essence_msg", {"message_id": 5}, "set_essence_msg", {"message_id": 5}),
+        ("group.delete_essence_msg", {"message_id": 5}, "delete_essence_msg", {"message_id": 5}),
+        (
+            "account.send_like",
+            {"user_id": str(MEI), "times": 3},
+            "send_like",
+            {"user_id": MEI, "times": 3},
+        ),
+        (
+            "file.create_group_file_folder",
+            {"group_id": "GROUP", "folder_name": "tea"},
+            "create_group_file_folder",
+            {"folder_name": "tea"},
+        ),
+        ("file.get_group_root_files", {"group_id": "GROUP"}, "get_group_root_files", {}),
+    ],
+)
+async def test_recalls_essence_likes_and_group_files_reach_the_account(
+    whole: WholeBot, name: str, given: dict[str, Any], action: str, params: dict[str, Any]
+) -> None:
+    group = whole.group()
+    await whole.ask(group, "hello")
+    full = {key: str(group) if value == "GROUP" else value for key, value in given.items()}
+    await acts(whole, group, NAMES + name, **full)
+    got = last(whole, action)
+    assert {key: got[key] for key in params} == params
+    if "group_id" in full:
+        assert got["group_id"] == group
+
+
 async def test_queries_return_only_the_data_of_the_response(whole: WholeBot) -> None:
     group = whole.group()
     login = await acts(whole, group, NAMES + "system.get_login_info")

@@ -77,6 +77,49 @@ async def test_what_a_hook_leaves_unchanged_is_sent_as_it_was(tmp_path: Path) ->
         assert chat.sent[-1].segments == (Reply("m7"), Text("an answer"))
 
 
+SPLITTER = """
+from maibot_sdk import HookHandler, MaiBotPlugin, Tool
+
+class Splitter(MaiBotPlugin):
+    async def on_load(self): pass
+    async def on_unload(self): pass
+    async def on_config_update(self, scope, config_data, version): pass
+
+    @HookHandler("send_service.after_build_message", timeout_ms=5000)
+    async def split(self, message, stream_id, **kwargs):
+        raw = message.get("raw_message") or []
+        words = [each for each in raw if each["type"] == "text"]
+        pictures = [each for each in raw if each["type"] == "image"]
+        if not words or not pictures:
+            return {"action": "continue"}
+        for each in pictures:
+            if data := each.get("binary_data_base64"):
+                await self.ctx.send.image(data, stream_id)
+        kept = {**message, "raw_message": words, "is_picture": False}
+        return {"action": "continue", "modified_kwargs": {"message": kept}}
+
+    @Tool("show", core_tool=True, parameters={"text": {"type": "string"}})
+    async def show(self, text, stream_id, **kwargs):
+        picture = {"type": "image", "content": PNG}
+        sent = await self.ctx.send.hybrid([{"type": "text", "content": text}, picture], stream_id)
+        return {"sent": sent}
+
+def create_plugin():
+    return Splitter()
+"""
+
+
+async def test_a_hook_sends_the_picture_of_a_message_apart(tmp_path: Path) -> None:
+    plant(tmp_path, SPLITTER.replace("PNG", repr(png())), plugin_id="ann.splitter")
+    async with Bot.open(tmp_path) as bot:
+        chat = bot.chat()
+        assert await chat.call("show", "a cat") == {"sent": True}
+        picture, words = chat.sent
+        assert isinstance(picture.segments[0], Image)
+        assert picture.files[0].startswith(b"\x89PNG")
+        assert words.segments == (Text("a cat"),)
+
+
 MARKER = """
 from maibot_sdk import HookHandler, MaiBotPlugin
 

@@ -18,6 +18,7 @@ from nekro_core.plugins.installation.report import state_text
 from nekro_core.testing import Bot, PluginNotLoaded
 from nekro_core.testing.clock import FakeClock
 from nekro_core.tools.outcome import ToolFailure
+from tests.compat.nekro_agent.conftest import visitor
 
 HEADER = """
 from nekro_agent.api.plugin import ConfigBase, NekroPlugin, SandboxMethodType, TaskCtl, task
@@ -505,3 +506,98 @@ async def test_timers_call_functions_and_are_deleted_by_their_ids(bot_of: OpenPl
         assert bot.chat().texts == ["news: at once"]
         await bot.reload()
         assert await bot.call("plan", 3000, "new") == [True, "new", 1], "the others ended with it"
+
+
+# -- configurations ------------------------------------------------------------------------
+
+
+async def test_a_setting_without_a_default_is_set_while_the_plugin_is_loaded(
+    bot_of: OpenPlugin,
+) -> None:
+    source = """
+from typing import Literal, Optional
+from pydantic import Field, SecretStr
+
+
+@plugin.mount_config()
+class Settings(ConfigBase):
+    API_TOKEN: str = Field(..., title="Token")
+    SECRET: SecretStr
+    LIMIT: int = Field(...)
+    GROUPS: list[str] = Field(...)
+    OTHER: Optional[str]
+    SIZE: int = 3
+
+
+config = plugin.get_config(Settings)
+
+
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "settings", "Tells the settings.")
+async def settings(_ctx: AgentCtx) -> list:
+    return [config.API_TOKEN, config.LIMIT, config.GROUPS, config.OTHER, config.SIZE]
+"""
+    async with bot_of(source) as bot:
+        assert await bot.call("settings") == ["", 0, [], None, 3]
+        told = [str(each) for each in bot.info.problems]
+        assert any("no value for API_TOKEN" in each and "config.yaml:1" in each for each in told)
+        assert not any("no value for SIZE" in each for each in told)
+        path = bot.plugin.get_plugin_data_dir() / "config.yaml"
+        path.write_text(path.read_text().replace("API_TOKEN: ''", "API_TOKEN: t"))
+        await bot.reload()
+        assert (await bot.call("settings"))[0] == "t"
+        assert not any("API_TOKEN" in str(each) for each in bot.info.problems)
+
+
+async def test_a_setting_that_accepts_no_empty_value_must_be_set(bot_of: OpenPlugin) -> None:
+    source = """
+from typing import Literal
+
+
+@plugin.mount_config()
+class Settings(ConfigBase):
+    KIND: Literal["a", "b"]
+"""
+    with pytest.raises(PluginNotLoaded, match="KIND: Field required"):
+        async with bot_of(source):
+            pass
+
+
+# -- pages ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("also", ['@routes.get("/", response_class=HTMLResponse)', ""])
+async def test_a_page_may_have_an_empty_path(bot_of: OpenPlugin, also: str) -> None:
+    source = f"""
+from fastapi import APIRouter, WebSocket
+from fastapi.responses import HTMLResponse
+
+routes = APIRouter(prefix="", tags=["web"])
+
+
+{also}
+@routes.get("", response_class=HTMLResponse)
+async def index():
+    return "<h1>tea</h1>"
+
+
+@routes.post("", status_code=201)
+async def add(value: dict):
+    return value
+
+
+@routes.websocket("")
+async def talk(socket: WebSocket):
+    await socket.accept()
+
+
+@plugin.mount_router()
+def router():
+    return routes
+"""
+    async with bot_of(source) as bot, visitor(bot.app.operator.pages) as visits:
+        assert bot.info.problems == ()
+        for path in ("/ann.habits/", "/ann.habits"):
+            page = await visits.get(path)
+            assert (page.status_code, page.text) == (200, "<h1>tea</h1>")
+        added = await visits.post("/ann.habits/", json={"tea": 1})
+        assert (added.status_code, added.json()) == (201, {"tea": 1})

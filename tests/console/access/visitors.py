@@ -49,7 +49,7 @@ async def enrol(site: Web, name: str) -> tuple[pyotp.TOTP, tuple[str, ...]]:
 
 def hidden(page: str, field: str) -> str:
     """The value of a hidden field of a form."""
-    return page.partition(f'name={field} type=hidden value="')[2].partition('"')[0]
+    return page.partition(f'name="{field}" type="hidden" value="')[2].partition('"')[0]
 
 
 def cookie_of(site: Web, browser: httpx.AsyncClient) -> str:

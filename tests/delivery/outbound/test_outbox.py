@@ -512,3 +512,25 @@ async def test_a_large_picture_is_not_overtaken_by_a_text(
             outbox.send(GROUP, (File(Media(path=str(source))),)), outbox.send(GROUP, HI)
         )
     assert [type(segments[0]) for segments in adapter.said()] == [File, Text]
+
+
+async def test_further_messages_of_a_run_come_at_the_pace_of_a_person(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    times = []
+
+    async def note(delivery: Delivery) -> Receipt:
+        times.append(anyio.current_time())
+        return Receipt(state=SENT, message_id=str(len(times)))
+
+    adapter.behaviour = note
+    paced = outbox_with(store, adapter, clock, pace_chars_s=50, pace_longest_s=0.4)
+    async with paced as outbox:
+        for text in ("x" * 60, "y" * 10, "z" * 60):
+            await outbox.send(GROUP, (Text(text),), run_id="r1")
+        await outbox.send(GROUP, HI, run_id="r2")
+    first, second, third, other = times
+    assert second - first >= 0.2, "ten characters at fifty a second"
+    assert third - second >= 0.4, "sixty would take 1.2 s: the longest wait"
+    assert third - second < 1.2
+    assert other - third < 0.4, "the first message of a run is not delayed"

@@ -1,5 +1,5 @@
-"""The script of the conversation's model. It reads in the prompt who wrote, the id of the message,
-and the paths of the sent files in the box."""
+"""The script of the conversation's model. It reads in the prompt who wrote, the number of the
+message, and the paths of the sent files in the box."""
 
 import base64
 import io
@@ -10,9 +10,10 @@ from PIL import Image
 
 from tests.peers.scripted_model import Asked
 
-_HEADER = re.compile(
-    r'^\[message (?P<id>"[^"\n]*"|\S+)\] from .* \(user (?P<user>"[^"\n]*"|\S+)\) .*, unanswered$',
-    re.MULTILINE,
+_NAME = r'(?P<name>"(?:[^"\\\n]|\\.)*"|\S+)'
+_HEADER = re.compile(rf"^(?P<number>#\d+)(?: \d\d:\d\d)? {_NAME}.* NEW(?: [a-z ]+)?$", re.MULTILINE)
+_INTRODUCED = re.compile(
+    rf'^#\d+(?: \d\d:\d\d)? {_NAME} \((?P<user>"[^"\n]*"|[^,)\s]+)', re.MULTILINE
 )
 _ATTACHED = re.compile(r"\n\+ (?P<kind>image|voice|file)\b.*?(?P<path>/app/uploads/\S+)")
 
@@ -35,14 +36,14 @@ PICTURE = _picture()
 
 
 def model(asked: Asked) -> str:
-    """A reply to the newest unanswered message."""
+    """A reply to the newest message marked NEW."""
     prompt = "\n".join(_text(message) for message in asked.messages if message["role"] == "user")
     *_, newest = _HEADER.finditer(prompt)
     said = prompt[newest.end() :]
     if GREETING in said:
         code = (
-            f"send_channel_message('Good evening!', mention={_id(newest['user'])!r}, "
-            f"reply_to={_id(newest['id'])!r})"
+            f"send_channel_message('Good evening!', mention={_user_id(prompt, newest['name'])!r}, "
+            f"reply_to={newest['number']!r})"
         )
     elif THERE in said:
         paths = {found["kind"]: found["path"] for found in _ATTACHED.finditer(prompt)}
@@ -72,8 +73,11 @@ def _encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _id(text: str) -> str:
-    return str(json.loads(text)) if text.startswith('"') else text
+def _user_id(prompt: str, name: str) -> str:
+    """The id of a person, which the prompt shows where the person wrote first."""
+    ids = {each["name"]: each["user"] for each in _INTRODUCED.finditer(prompt)}
+    user = ids[name]
+    return str(json.loads(user)) if user.startswith('"') else user
 
 
 def _text(message: dict) -> str:

@@ -33,6 +33,7 @@ async def test_every_built_in_plugin_loads_without_a_problem(world: World) -> No
         "send_image",
         "send_file",
         "view_image",
+        "find_messages",
         "recent_messages",
         "send_tts_voice",
     } <= bare

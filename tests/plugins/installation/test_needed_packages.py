@@ -11,7 +11,7 @@ from nekro_core.cli.plugin_kit.check import check
 from nekro_core.plugins.installation.bot_follower import InstallRefused
 from nekro_core.plugins.installation.install import Installer
 from nekro_core.plugins.installation.packages import plugin_needs
-from nekro_core.plugins.installation.sources import parse
+from nekro_core.plugins.installation.sources import SourceRefused, parse, plugin_of
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.plugins.packages.own_environment import bot_version
 from nekro_core.testing import Bot
@@ -219,3 +219,39 @@ def test_install_gets_what_a_plugin_would_get_by_pip(
     assert "  it runs pip for nk_late: it is added" in said
     assert "  got nk-late 3.0" in said
     assert not any("while it was loaded" in line for line in said)
+
+
+@pytest.fixture
+def repository(reader: Path) -> Path:
+    """A repository as authors publish it: the plugin in a folder, the lists beside it."""
+    place = reader.parent / "nekro-plugin-reader"
+    (place / "tests").mkdir(parents=True)
+    (place / "tests" / "test_reader.py").write_text("from reader import plugin\n")
+    (place / "pyproject.toml").write_text(
+        '[project]\nname = "reader"\nversion = "1"\ndependencies = ["nekro-agent", "nk-more"]\n'
+    )
+    (reader / "pyproject.toml").unlink()
+    reader.rename(place / "reader")
+    return place
+
+
+@pytest.mark.long
+async def test_check_and_install_find_the_plugin_in_a_repository_and_its_packages(
+    repository: Path, index: Path, tmp_path: Path
+) -> None:
+    make_wheel(index, "json5", "0.10")
+    make_wheel(index, "nk_more", "1.0")
+    out = io.StringIO()
+    assert await check(repository, out) == 0, out.getvalue()
+    assert "got nk-more 1.0" in out.getvalue()
+    data, said = tmp_path / "data", list[str]()
+    assert installer(data, said).install(parse(str(repository))) == "local/reader"
+    assert PackageFolder(data).needs["local/reader"] == ["nk-more", "json5"]
+    assert (data / "plugins" / "reader" / "pyproject.toml").is_file()
+
+
+def test_a_folder_with_two_plugins_needs_the_name_of_one(repository: Path) -> None:
+    (repository / "other").mkdir()
+    (repository / "other" / "__init__.py").touch()
+    with pytest.raises(SourceRefused, match=r"several plugins in it \(other, reader\)"):
+        plugin_of(repository)

@@ -4,6 +4,7 @@ Most of these capabilities read the bot's database.
 """
 
 import re
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from nekro_core.compat.maibot.capability import (
 )
 from nekro_core.compat.maibot.formats.messages import adapter_of, platform_of, readable, seconds_of
 from nekro_core.compat.maibot.plugin.loaded import current_call
+from nekro_core.memory.knowledge.library import cited
 
 _MOST_MESSAGES = 500
 _MOST_STREAMS = 2000
@@ -172,11 +174,12 @@ async def person_value(call: CapabilityCall) -> Answer:
 
 
 async def knowledge(call: CapabilityCall) -> Answer:
-    """``knowledge.search``: messages that contain words of the query. The message with the largest
-    number of these words comes first.
+    """``knowledge.search``: pieces of documents, notes, and messages that contain words of the
+    query, in this order.
 
-    The newest 2,000 messages of the given chat are searched. If no chat is given, the chat for
-    which the plugin's handler runs is searched.
+    The documents and notes that may be read in the given chat are searched, and its newest 2,000
+    messages. The message with the largest number of these words comes first. If no chat is given,
+    the chat for which the plugin's handler runs is searched.
     """
     query = call.text("query", needed=True)
     handler = current_call()
@@ -195,9 +198,27 @@ async def knowledge(call: CapabilityCall) -> Answer:
         score = sum(word in text for word in words)
         if score and text.casefold() != query.casefold():
             scored.append((score, record.seq, record))
-    best = sorted(scored, reverse=True)[: call.number("limit", 5, 50)]
+    limit = call.number("limit", 5, 50)
+    best = sorted(scored, reverse=True)[:limit]
     lines = readable(_message_dicts(call, [record for _, _, record in best]), times=True)
-    return success(content=lines)
+    remembered = await _remembered(call, key, query, limit)
+    return success(content="\n".join(filter(None, (*remembered, lines))))
+
+
+async def _remembered(call: CapabilityCall, key: ChatKey, query: str, limit: int) -> list[str]:
+    """Return pieces of documents and notes that have words of the query, one on each line."""
+    memory = call.bot.services.memory
+    if memory is None:
+        return []
+    try:
+        pieces = await memory.knowledge.search(key, query, limit)
+    except (OSError, sqlite3.Error) as error:
+        raise CapabilityError(f"knowledge.search: the documents cannot be read: {error}") from None
+    notes = await memory.notes.find(key, query, limit=limit) if memory.settings.notes else []
+    return [
+        *(f"[{cited(each)}] {' '.join(each.text.split())}" for each in pieces),
+        *(each.text for each in notes if each.holds),
+    ]
 
 
 def _words(text: str) -> set[str]:
@@ -256,6 +277,6 @@ TABLE: Mapping[str, CapabilityEntry] = {
         person_value, "partly: names, id and platform; nothing is learned about people here"
     ),
     "knowledge.search": CapabilityEntry(
-        knowledge, "partly: searches what was said in the chat; there is no knowledge base"
+        knowledge, "searches the documents, the notes and what was said in the chat"
     ),
 }

@@ -4,7 +4,7 @@ message came from and where an answer goes."""
 from collections.abc import Mapping
 from typing import Any
 
-from nekro_core.chat import ChatKey, ChatKind, Notice, Segment
+from nekro_core.chat import ChatKey, ChatKind, Notice, Role, Segment
 
 _QQ = "qq"
 _NOTICES: Mapping[str, str] = {"join": "group_increase", "leave": "group_decrease"}
@@ -19,6 +19,7 @@ def additional_config(
     platform: str,
     account: str,
     segments: tuple[Segment, ...] = (),
+    role: Role | None = None,
     inherited: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Make the values for a message.
@@ -28,6 +29,7 @@ def additional_config(
         platform: MaiBot's name for the platform of the chat.
         account: The platform's id of the bot's account; may be empty.
         segments: The segments of the message.
+        role: The sender's role in a group; None for a message of the bot.
         inherited: The values of the chat's newest message from a gateway. The gateway needs them
             to send an answer.
 
@@ -46,6 +48,8 @@ def additional_config(
         notice = next((each for each in segments if isinstance(each, Notice)), None)
         if notice is None:
             made["napcat_message_type"] = "private" if private else "group"
+            if role is not None and not private:
+                made["user_role"] = role.value
         else:
             made |= _notice(notice, "" if private else chat.native_id, account)
     return made

@@ -146,6 +146,7 @@ def message_of(
                 platform=platform_of(adapter),
                 account=account,
                 segments=record.segments,
+                role=None if own else sender.role,
                 inherited=inherited,
             ),
         },

@@ -1,9 +1,10 @@
 """Applies a plugin's changes of a received message to the segments of its record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from nekro_core.chat import Mention, Reply, Segment, Segments, Text
+from nekro_core.chat.rewording import reworded
 from nekro_core.compat.maibot.formats.message_text import message_text
 from nekro_core.compat.maibot.formats.messages import segment_of
 
@@ -33,7 +34,7 @@ def rewritten(
         return of_raw
     if of_raw is not None and message_text(of_raw) == text:
         return of_raw
-    return _of_text(segments, before["processed_plain_text"], text)
+    return reworded(segments, before["processed_plain_text"], text)
 
 
 def _of_raw(segments: Segments, raw: Any) -> Segments | None:
@@ -52,24 +53,6 @@ def _of_raw(segments: Segments, raw: Any) -> Segments | None:
             made.append(plain)
     made += [each for _, each in left if not isinstance(each, Text | Mention | Reply)]
     return tuple(each for each in made if not (isinstance(each, Text) and not each.text))
-
-
-def _of_text(segments: Segments, before: str, now: str) -> Segments:
-    """The segments for a changed text. If only one text segment differs, the mentions stay."""
-    places = [place for place, each in enumerate(segments) if isinstance(each, Text)]
-    for place in places:
-        old = segments[place]
-        assert isinstance(old, Text)
-        head, found, tail = before.partition(old.text)
-        kept = len(head) + len(tail) <= len(now)
-        if found and kept and now.startswith(head) and now.endswith(tail):
-            new = now[len(head) : len(now) - len(tail)]
-            middle: Segments = (Text(new),) if new else ()
-            return (*segments[:place], *middle, *segments[place + 1 :])
-    replies = [each for each in segments if isinstance(each, Reply)]
-    media = [each for each in segments if not isinstance(each, Text | Mention | Reply)]
-    words: Sequence[Segment] = [Text(now)] if now.strip() else []
-    return (*replies, *words, *media)
 
 
 def _names(shown: Mapping[str, Any], given: Any) -> bool:

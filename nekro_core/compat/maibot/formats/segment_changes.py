@@ -60,7 +60,9 @@ def _is_same(shown: Mapping[str, Any], given: Any) -> bool:
     """Whether a dict is the unchanged dict of a segment, or names the same medium."""
     if shown == given:
         return True
-    if not isinstance(given, Mapping) or given.get("binary_data_base64"):
+    if not isinstance(given, Mapping):
+        return False
+    if given.get("binary_data_base64") not in (None, "", shown.get("binary_data_base64")):
         return False
     number = shown.get("hash")
     return bool(number) and given.get("hash") == number

@@ -96,7 +96,10 @@ class SendHooks:
         What goes out is ``raw_message``. The texts beside it describe the message, so a change of
         them has no effect.
         """
-        shown = self._shown(draft, segments)
+        if not self._hooks.any(name):
+            return segments
+        # With their bytes, because a hook may send a medium again in a message of its own.
+        shown = self._shown(draft, segments, binary=True)
         about = {"message": shown, "stream_id": ctx.chat_key, **_options(shown, segments)}
         done = await self._hooks.hook(name, about, ctx=ctx)
         if done.aborted:
@@ -155,7 +158,7 @@ class SendHooks:
         for name in _AFTER_SEND[1:]:
             await self._hooks.event(name, event_message_of(shown), ctx=ctx)
 
-    def _shown(self, draft: _Draft, segments: Segments) -> dict[str, Any]:
+    def _shown(self, draft: _Draft, segments: Segments, *, binary: bool = False) -> dict[str, Any]:
         record = Record(
             seq=0,
             chat_key=draft.chat,
@@ -164,7 +167,7 @@ class SendHooks:
             time=draft.time,
             message_id=draft.message_id,
         )
-        shown = self._bot.message(record)
+        shown = self._bot.message(record, binary=binary)
         shown["message_info"]["additional_config"] |= draft.config
         return shown
 

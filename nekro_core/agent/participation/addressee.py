@@ -1,0 +1,123 @@
+"""Estimates to whom a line of a group goes that mentions nobody: to the bot, or to another person.
+
+It reads only who said what when. What it knows was learnt from conversations of people
+(`make follows`) and is in `addressee.json`. A line takes about a millisecond.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Self
+
+from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
+from nekro_core.agent.participation.facts import Facts, collect_facts
+from nekro_core.agent.participation.features import (
+    ELSEWHERE_FEATURES,
+    LINE_FEATURES,
+    PERSON_FEATURES,
+    TALK_FEATURES,
+    elsewhere_numbers,
+    line_numbers,
+    person_numbers,
+)
+from nekro_core.agent.participation.trees import BoostedTrees, TreesUnreadable
+
+LEARNT = "addressee.json"
+_LEAST_AIM = 0.03
+"""People to whom a line goes less likely than this are left out of its aims."""
+AIMS = (*LINE_FEATURES, *TALK_FEATURES)
+"""What the first trees read: for each person, how likely the line goes to them."""
+CONTINUES = (*LINE_FEATURES, "likeliest", "all together")
+"""What the second trees read: how likely the line continues what its speaker said before."""
+GOES = (*LINE_FEATURES, *PERSON_FEATURES, *ELSEWHERE_FEATURES)
+"""What the third trees read: the answer for the bot, with all that the others found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was found about one line.
+
+    Attributes:
+        likely: How likely the line goes to the listener, from 0 to 1.
+        aims: For each person nearby, how likely it goes to them.
+        facts: What was said before, from which this was found.
+    """
+
+    likely: float
+    aims: Mapping[str, float] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+
+
+@dataclass(frozen=True, slots=True)
+class AddresseeModel:
+    """The learnt trees. ``threshold`` is the probability from which a line counts as one for the
+    bot: of the lines above it, 85 % really were."""
+
+    aims: BoostedTrees
+    continues: BoostedTrees
+    goes: BoostedTrees
+    threshold: float
+
+    @classmethod
+    def read(cls, content: Any) -> Self:
+        """Make the model from the decoded JSON of `LEARNT`. Raises `TreesUnreadable`."""
+        try:
+            names = tuple(content["features"])
+            threshold = float(content["threshold"])
+            trees = [content[each] for each in ("aims", "continues", "goes")]
+        except (KeyError, TypeError, ValueError) as error:
+            raise TreesUnreadable(
+                f"{LEARNT} lacks {error}; expected features, threshold, aims, continues and goes; "
+                "run `make follows` again"
+            ) from None
+        if names != GOES:
+            odd = sorted(set(names) ^ set(GOES))[:5] or ["another order"]
+            raise TreesUnreadable(
+                f"{LEARNT} was learnt with other features than this version has: "
+                f"{', '.join(map(str, odd))}; run `make follows` again"
+            )
+        aims, continues, goes = (
+            BoostedTrees.read(tree, len(columns))
+            for tree, columns in zip(trees, (AIMS, CONTINUES, GOES), strict=True)
+        )
+        return cls(aims, continues, goes, threshold)
+
+    @classmethod
+    def load(cls) -> "AddresseeModel":
+        """Read the learnt trees that belong to this version. They are read once in a process."""
+        return _load()
+
+    def add_line(self, conversation: Conversation, line: SpokenLine, listener: str = "") -> Reading:
+        """Estimate how likely a line goes to ``listener``, and add the line to the conversation.
+        Without a listener, only the line's aims are estimated.
+
+        A line of somebody who speaks to nobody nearby goes to the listener with probability 0.
+        """
+        facts = collect_facts(conversation, line)
+        if not facts.nearby:
+            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
+            return Reading(0.0, {}, facts)
+        of_line = line_numbers(conversation, line, facts)
+        people = person_numbers(conversation, line, facts)
+        certain = len(TALK_FEATURES)
+        likely = self.aims.probabilities(
+            [[*of_line, *numbers[:certain]] for numbers in people.values()]
+        )
+        aims = dict(zip(people, likely, strict=True))
+        answer = 0.0
+        if listener in people:
+            at = facts.nearby.index(listener)
+            (continues,) = self.continues.probabilities([[*of_line, max(likely), sum(likely)]])
+            elsewhere = elsewhere_numbers(likely, continues)[at]
+            (answer,) = self.goes.probabilities([[*of_line, *people[listener], *elsewhere]])
+        kept = {who: each for who, each in aims.items() if each > _LEAST_AIM}
+        conversation.add(AimedLine(line, kept))
+        return Reading(answer, aims, facts)
+
+
+@cache
+def _load() -> AddresseeModel:
+    text = (files(__package__) / LEARNT).read_text("utf-8")
+    return AddresseeModel.read(json.loads(text))

@@ -1,0 +1,71 @@
+"""Keeps the newest lines of one chat, and how rare each word is in them."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nekro_core.agent.participation.line_text import LineText
+
+WINDOW = 100
+"""Lines that are looked at to decide about the next one: about ten minutes of a busy group."""
+_WORD_WINDOW = 300
+"""Lines in which words are counted. A word that many of them have is not rare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpokenLine:
+    """One line of a chat.
+
+    Attributes:
+        speaker: The id of the person, or of the bot.
+        at: When it was written, in seconds.
+        text: What it says.
+        named: The ids of the people that it names, mentions or replies to.
+        first_named: The one of them with whom it begins; empty if it begins otherwise.
+    """
+
+    speaker: str
+    at: float
+    text: LineText
+    named: frozenset[str] = frozenset()
+    first_named: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AimedLine:
+    """A line of the window. ``aims`` has for each person how likely the line goes to them, from 0
+    to 1; people with almost 0 are left out."""
+
+    line: SpokenLine
+    aims: Mapping[str, float] = field(default_factory=dict)
+
+
+class Conversation:
+    """The newest lines of one chat, oldest first."""
+
+    def __init__(self) -> None:
+        self.lines: deque[AimedLine] = deque(maxlen=WINDOW)
+        self._words: deque[frozenset[str]] = deque()
+        self._lines_with: Counter[str] = Counter()
+
+    def add(self, heard: AimedLine) -> None:
+        """Add the next line."""
+        self.lines.append(heard)
+        words = heard.line.text.words
+        self._words.append(words)
+        self._lines_with.update(words)
+        if len(self._words) > _WORD_WINDOW:
+            for word in self._words.popleft():
+                self._lines_with[word] -= 1
+                if not self._lines_with[word]:
+                    del self._lines_with[word]
+
+    def shared(self, some: frozenset[str], others: frozenset[str]) -> float:
+        """Return how much two lines have in common: the sum of the rarities of the words that are
+        in both."""
+        both = some & others
+        if not both:
+            return 0.0
+        count, known = len(self._words) + 1, self._lines_with
+        return sum(math.log(count / (known.get(word, 0) + 0.5)) for word in both)

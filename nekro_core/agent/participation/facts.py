@@ -1,0 +1,158 @@
+"""Collects, for a new line, what its speaker and each other person said to each other before."""
+
+import math
+from dataclasses import dataclass, field
+
+from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
+
+NEARBY = 60
+"""A person who wrote none of so many last lines is nobody to whom the next line goes."""
+FAR = 150
+"""Stands for "so many lines ago" of what is not in the window."""
+FAR_S = 7200.0
+"""The same in seconds."""
+_FADES_S = 240.0
+"""In so many seconds the weight of an earlier line falls to 37 %: four minutes."""
+_AIMED = 0.3
+"""A line goes to a person if at least this likely."""
+_LATEST = 3
+"""Lines of a person whose words are compared with the new line."""
+
+
+@dataclass(slots=True)
+class PersonFacts:
+    """What is known about one person beside the speaker of the new line. "Ago" counts lines, and
+    "after" counts lines after that moment."""
+
+    last: AimedLine | None = None
+    ago: int = FAR
+    seconds_ago: float = FAR_S
+    order: int = 99
+    speaker_after: int = 0
+    since_speaker: int = 0
+    lines: int = 0
+    lines_of_12: int = 0
+    asked: int = 0
+    latest: list[AimedLine] = field(default_factory=list)
+    named_speaker: int = 0
+    named_speaker_ago: int = FAR
+    named_speaker_s: float = FAR_S
+    speaker_after_naming: int = 50
+    asked_when_naming: int = -1
+    named_by_speaker: int = 0
+    named_by_speaker_ago: int = FAR
+    named_by_speaker_s: float = FAR_S
+    after_named: int = 50
+    named_others: int = 0
+    to_speaker: float = 0.0
+    from_speaker: float = 0.0
+    to_others: float = 0.0
+    last_to_speaker: float = 0.0
+    speakers_last_to_it: float = 0.0
+    best: float = 0.0
+    best_line: AimedLine | None = None
+    best_ago: int = FAR
+    speaker_after_best: int = 50
+    aimed_ago: int = FAR
+    aimed_s: float = FAR_S
+    speaker_after_aimed: int = 50
+    answered_ago: int = FAR
+    after_answered: int = 50
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known about the speaker of the new line, and about the people to whom it may go:
+    ``nearby``, who spoke last first."""
+
+    people: dict[str, PersonFacts] = field(default_factory=dict)
+    nearby: list[str] = field(default_factory=list)
+    own: list[tuple[int, float, AimedLine]] = field(default_factory=list)
+    """The speaker's earlier lines, newest first: lines ago, seconds ago, the line."""
+    first_ago: int = FAR
+    of_ten: int = 0
+    active: int = 0
+    in_a_minute: int = 0
+
+    def person(self, who: str) -> PersonFacts:
+        """Return the facts about a person; empty ones if nothing is known yet."""
+        facts = self.people.get(who)
+        if facts is None:
+            facts = self.people[who] = PersonFacts()
+        return facts
+
+
+def collect_facts(conversation: Conversation, line: SpokenLine) -> Facts:
+    """Collect the facts for a new line, which is not in the conversation yet."""
+    facts, speaker = Facts(), line.speaker
+    of_ten: set[str] = set()
+    active: set[str] = set()
+    for ago, heard in enumerate(reversed(conversation.lines), 1):
+        said = heard.line
+        seconds = max(0.0, line.at - said.at)
+        facts.in_a_minute += seconds <= 60
+        if said.speaker == speaker:
+            _add_own(facts, heard, ago, seconds)
+            continue
+        if ago <= 10:
+            of_ten.add(said.speaker)
+        if seconds <= 300:
+            active.add(said.speaker)
+        _add_other(facts, heard, ago, seconds, speaker)
+    facts.of_ten, facts.active = len(of_ten), len(active)
+    facts.nearby = [who for who in facts.nearby if facts.people[who].ago <= NEARBY]
+    return facts
+
+
+def _add_own(facts: Facts, heard: AimedLine, ago: int, seconds: float) -> None:
+    newest = not facts.own
+    facts.own.append((ago, seconds, heard))
+    facts.first_ago = ago
+    for who in heard.line.named:
+        person = facts.person(who)
+        person.named_by_speaker += 1
+        if person.named_by_speaker == 1:
+            person.named_by_speaker_ago, person.named_by_speaker_s = ago, seconds
+            person.after_named = person.lines
+    weight = math.exp(-seconds / _FADES_S)
+    for who, likely in heard.aims.items():
+        person = facts.person(who)
+        person.from_speaker += weight * likely
+        if newest:
+            person.speakers_last_to_it = likely
+        if likely >= _AIMED and person.answered_ago == FAR:
+            person.answered_ago, person.after_answered = ago, person.lines
+
+
+def _add_other(facts: Facts, heard: AimedLine, ago: int, seconds: float, speaker: str) -> None:
+    said, own = heard.line, len(facts.own)
+    person = facts.person(said.speaker)
+    if person.last is None:
+        person.last, person.ago, person.seconds_ago = heard, ago, seconds
+        person.order, person.speaker_after = len(facts.nearby), own
+        person.last_to_speaker = heard.aims.get(speaker, 0.0)
+        facts.nearby.append(said.speaker)
+    person.lines += 1
+    person.lines_of_12 += ago <= 12
+    person.asked += said.text.asks
+    person.since_speaker += not own
+    if len(person.latest) < _LATEST:
+        person.latest.append(heard)
+    if speaker in said.named:
+        person.named_speaker += 1
+        if person.named_speaker == 1:
+            person.named_speaker_ago, person.named_speaker_s = ago, seconds
+            person.speaker_after_naming, person.asked_when_naming = own, int(said.text.asks)
+    elif said.named:
+        person.named_others += 1
+    weight = math.exp(-seconds / _FADES_S)
+    for who, likely in heard.aims.items():
+        if who != speaker:
+            person.to_others += weight * likely
+            continue
+        person.to_speaker += weight * likely
+        if weight * likely > person.best:
+            person.best, person.best_line = weight * likely, heard
+            person.best_ago, person.speaker_after_best = ago, own
+        if likely >= _AIMED and person.aimed_ago == FAR:
+            person.aimed_ago, person.aimed_s, person.speaker_after_aimed = ago, seconds, own

@@ -1,0 +1,133 @@
+"""Remembers the newest lines of the chats in which the bot follows the talk, and decides for each
+new message whether it goes on talking to the bot."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio.lowlevel
+
+from nekro_core.agent.participation.addressee import AddresseeModel
+from nekro_core.agent.participation.conversation import WINDOW, AimedLine, Conversation, SpokenLine
+from nekro_core.agent.participation.facts import NEARBY
+from nekro_core.agent.participation.records import BOT, spoken_line
+from nekro_core.agent.participation.verdict import FollowVerdict, verdict_of
+from nekro_core.chat import Author, ChatKey, Record
+from nekro_core.store import Store
+
+_MOST_CHATS = 64
+"""Chats whose lines stay in memory, 300 kB each. A chat that is needed again is read again."""
+_MOST_READ = 200
+"""Maximum number of records that are read for one message. After a longer gap the conversation is
+read anew."""
+_TURNS = 20
+"""Newest turns of a chat in which the asker of a message of the bot is looked for."""
+
+
+@dataclass(slots=True)
+class _FollowedChat:
+    conversation: Conversation = field(default_factory=Conversation)
+    members: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    """The ids of the people who wrote lately by their names, in lower case."""
+    through: int = 0
+    """The sequence number of the newest record that was read."""
+    askers: dict[str, str] = field(default_factory=dict)
+    """The askers of the turns whose runs sent messages, by the run."""
+
+
+class FollowedChats:
+    """The conversations. All lines come from the store, in the order in which they were stored, so
+    a restart or a message that a plugin hid changes nothing."""
+
+    def __init__(self, store: Store, model: AddresseeModel | None = None) -> None:
+        self._store = store
+        self._model = model
+        self._chats: OrderedDict[ChatKey, _FollowedChat] = OrderedDict()
+
+    async def judge(self, record: Record, calls_bot: Callable[[Record], bool]) -> FollowVerdict:
+        """Decide about a message of a person, after reading all earlier ones.
+
+        Args:
+            record: The message. It may be read several times, for example after a restart.
+            calls_bot: Says whether a message calls the bot by a name.
+        """
+        key = record.chat_key
+        chat = self._chats.get(key)
+        if chat is None or chat.through >= record.seq:
+            chat = self._chats[key] = _FollowedChat()
+        self._chats.move_to_end(key)
+        while len(self._chats) > _MOST_CHATS:
+            self._chats.popitem(last=False)
+        await self._catch_up(chat, record, calls_bot)
+        line = self._line_of(chat, record, calls_bot)
+        if line is None:
+            return FollowVerdict(goes_on=False)
+        return self._hear(chat, line)
+
+    def forget(self, chat_key: ChatKey) -> None:
+        """Drop the lines of a chat from memory, because some of them were erased."""
+        self._chats.pop(chat_key, None)
+
+    async def _catch_up(
+        self, chat: _FollowedChat, record: Record, calls_bot: Callable[[Record], bool]
+    ) -> None:
+        """Read the records between the last one that was read and this one."""
+        messages = self._store.messages
+        if chat.through:
+            records = await messages.after(record.chat_key, chat.through, _MOST_READ + 1)
+            if len(records) > _MOST_READ:
+                records = await self._anew(chat, record)
+        else:
+            records = await self._anew(chat, record)
+        await self._find_askers(chat, records)
+        for each in records:
+            if each.seq >= record.seq:
+                break
+            if each.begins_anew:
+                chat.conversation = Conversation()
+            line = self._line_of(chat, each, calls_bot)
+            if line is not None:
+                self._hear(chat, line)
+                # A hundred lines take a tenth of a second: others need the event loop meanwhile.
+                await anyio.lowlevel.checkpoint()
+        chat.through = record.seq
+
+    async def _anew(self, chat: _FollowedChat, record: Record) -> list[Record]:
+        chat.conversation = Conversation()
+        return await self._store.messages.newest(record.chat_key, WINDOW, before=record.seq)
+
+    async def _find_askers(self, chat: _FollowedChat, records: Sequence[Record]) -> None:
+        """Find out whom the messages of the bot answered."""
+        runs = {each.run_id for each in records if each.author is Author.BOT} - {*chat.askers}
+        if not runs:
+            return
+        turns = self._store.turns
+        for run in runs:
+            turn = await turns.of_run(run) if run else None
+            chat.askers[run] = turn.user_id if turn else ""
+        for run in [*chat.askers][:-WINDOW]:
+            del chat.askers[run]
+
+    def _line_of(
+        self, chat: _FollowedChat, record: Record, calls_bot: Callable[[Record], bool]
+    ) -> SpokenLine | None:
+        if record.author is Author.PERSON and record.sender.name:
+            name = record.sender.name.casefold()
+            chat.members[name] = record.sender.user_id
+            chat.members.move_to_end(name)
+            while len(chat.members) > WINDOW:
+                chat.members.popitem(last=False)
+        asker = chat.askers.get(record.run_id, "") if record.author is Author.BOT else ""
+        called = record.author is Author.PERSON and calls_bot(record)
+        return spoken_line(record, members=chat.members, asker=asker, calls_bot=called)
+
+    def _hear(self, chat: _FollowedChat, line: SpokenLine) -> FollowVerdict:
+        conversation = chat.conversation
+        nearby = [*conversation.lines][-NEARBY:]
+        if not any(BOT in (each.line.speaker, *each.line.named) for each in nearby):
+            # The bot takes no part in this talk, so there is nothing to estimate.
+            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
+            return FollowVerdict(goes_on=False)
+        self._model = self._model or AddresseeModel.load()
+        reading = self._model.add_line(conversation, line, BOT)
+        return verdict_of(reading, line, self._model.threshold)

@@ -1,0 +1,229 @@
+"""Finds in the text of one line what tells to whom it goes: its words, and cues such as a question
+or thanks.
+
+English words are found between spaces. Chinese and Japanese have no spaces, so there the words are
+pairs of neighbouring characters, and cues are looked for anywhere in the text.
+"""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+_READ = 1000
+"""Characters of a line that are read. People's lines are shorter; normalizing takes the square of a
+run of combining marks."""
+_MOST_WORDS = 60
+"""Words of a line in which cues are looked for, so that pasted texts cost no time."""
+_WORD = re.compile(r"[a-z0-9][a-z0-9_'+-]*")
+_EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_LINK = re.compile(r"https?://\S+|www\.\S+")
+_SMILE = re.compile(r"[:;=]-?[)dp(](?![a-z0-9])|[😀-🙏🤣🤔]|\^_?\^")
+_DIGIT = re.compile(r"\d")
+
+CUE_NAMES = (
+    "agrees", "denies", "thanks", "greets", "everybody", "speaker", "hearer",
+    "points", "continues", "reacts", "inquires", "attempts", "apologizes",
+)  # fmt: skip
+"""The kinds of cues, which are listed in ``cues.toml``."""
+_COMMON = frozenset(
+    [
+        "a",
+        "about",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "do",
+        "does",
+        "for",
+        "from",
+        "give",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "let",
+        "like",
+        "me",
+        "my",
+        "need",
+        "not",
+        "of",
+        "on",
+        "one",
+        "or",
+        "our",
+        "out",
+        "please",
+        "so",
+        "some",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "this",
+        "to",
+        "up",
+        "us",
+        "use",
+        "used",
+        "using",
+        "want",
+        "was",
+        "we",
+        "what",
+        "when",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "just",
+        "get",
+        "got",
+        "did",
+        "don't",
+        "i'm",
+        "it's",
+        "ok",
+        "yes",
+        "no",
+        "yeah",
+        "im",
+        "u",
+        "dont",
+        "know",
+        "think",
+        "he",
+        "she",
+        "they",
+    ]
+)
+"""Words that almost every line has. They do not show that two lines belong together."""
+
+TEXT_FEATURES = (
+    "asks", "characters", "words",
+    *(f"begins:{name}" for name in CUE_NAMES), *(f"has:{name}" for name in CUE_NAMES),
+    "link", "dots", "exclamation", "digit", "slash", "command", "no words", "smile",
+)  # fmt: skip
+"""The names of `LineText.numbers`, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineText:
+    """What one line says.
+
+    Attributes:
+        words: The words that are not common to most lines; of Chinese and Japanese texts, the pairs
+            of characters.
+        asks: Whether it asks something.
+        begins: The indexes in `CUE_NAMES` of the cues with which it begins.
+        has: The indexes of the cues in it.
+        characters: Its length.
+        numbers: Its features for the model, see `TEXT_FEATURES`.
+    """
+
+    words: frozenset[str]
+    asks: bool
+    begins: frozenset[int]
+    has: frozenset[int]
+    characters: int
+    numbers: tuple[float, ...]
+
+
+def read_line(text: str) -> LineText:
+    """Read one line of a person or of the bot. Only its beginning is read."""
+    plain = unicodedata.normalize("NFKC", text[:_READ]).casefold()
+    bare = _LINK.sub(" ", plain)
+    known = _cues()
+    words, east = _WORD.findall(bare)[:_MOST_WORDS], "".join(_EAST.findall(bare))
+    begins: set[int] = set()
+    has: set[int] = set()
+    for at, word in enumerate(words):
+        cues = known.by_word.get(word)
+        if cues:
+            has |= cues
+            if at == 0:
+                begins |= cues
+    if east:
+        for each, cue in known.by_characters:
+            at = east.find(each)
+            if at >= 0:
+                has.add(cue)
+                if at == 0:
+                    begins.add(cue)
+    end = bare.rstrip(" 。.!！~～…")
+    asks = "?" in bare or (bool(east) and end[-1:] in known.question_ends)
+    pairs = (east[at : at + 2] for at in range(len(east) - 1))
+    flags = (
+        len(plain) != len(bare) or bare != plain,
+        ".." in bare or "…" in plain,
+        "!" in bare,
+        _DIGIT.search(bare) is not None,
+        "/" in bare,
+        bare.startswith(("!", "/")),
+        not words and not east,
+        _SMILE.search(bare) is not None,
+    )
+    cues_count = len(CUE_NAMES)
+    return LineText(
+        words=frozenset(
+            (*(each for each in words if each not in _COMMON and len(each) > 1), *pairs)
+        ),
+        asks=asks,
+        begins=frozenset(begins),
+        has=frozenset(has),
+        characters=len(text),
+        numbers=(
+            float(asks),
+            float(min(len(text), _READ)),
+            len(words) + len(east) / 2,
+            *(float(cue in begins) for cue in range(cues_count)),
+            *(float(cue in has) for cue in range(cues_count)),
+            *map(float, flags),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cues:
+    by_word: Mapping[str, frozenset[int]]
+    by_characters: tuple[tuple[str, int], ...]
+    question_ends: frozenset[str]
+
+
+@cache
+def _cues() -> _Cues:
+    file = tomllib.loads((files(__package__) / "cues.toml").read_text("utf-8"))
+    by_word: dict[str, frozenset[int]] = {}
+    for at, name in enumerate(CUE_NAMES):
+        for word in file[name]["latin"].split():
+            by_word[word] = by_word.get(word, frozenset()) | {at}
+    by_characters = (
+        (each, at) for at, name in enumerate(CUE_NAMES) for each in file[name]["east"].split()
+    )
+    return _Cues(by_word, tuple(by_characters), frozenset(file["question_ends"]))

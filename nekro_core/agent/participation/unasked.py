@@ -1,0 +1,138 @@
+"""Decides whether the bot speaks unasked in a lively group. The cheap checks come first; the
+last of them asks a quick model."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, time
+from enum import StrEnum
+from typing import Protocol
+
+from nekro_core.chat import Author, ChatKey, Record
+from nekro_core.policy.participation import ParticipationSettings
+from nekro_core.system.rate_window import RateWindow
+
+_HOUR_S = 3600.0
+_LONGEST_REST_S = 86_400.0
+_MOST_CHATS = 10_000
+"""Chats whose budgets are remembered. They take a few hundred bytes each."""
+
+
+class QuickJudge(Protocol):
+    """A quick, cheap model that says whether the bot has something to say."""
+
+    async def wants_to_speak(self, chat_key: ChatKey, records: Sequence[Record]) -> str:
+        """Decide whether the bot should speak now, though nobody asked it.
+
+        Args:
+            chat_key: The chat.
+            records: The newest records of the chat, oldest first. Their content is not trusted.
+
+        Returns:
+            Why it should speak, in a few words; empty if it should not, or if this cannot be
+            found out.
+        """
+
+
+class Refusal(StrEnum):
+    """Why the bot does not speak unasked now."""
+
+    NO_JUDGE = "no_judge"
+    QUIET_HOURS = "quiet_hours"
+    TOO_TALKATIVE = "too_talkative"
+    RESTING = "resting"
+    SPOKE_ENOUGH = "spoke_enough"
+    JUDGED_ENOUGH = "judged_enough"
+
+
+@dataclass(slots=True)
+class _Budget:
+    judged: RateWindow = field(default_factory=RateWindow)
+    spoken: RateWindow = field(default_factory=RateWindow)
+    spoke_at: float | None = None
+    """When the bot last spoke unasked, if nobody has reacted since."""
+    ignored: int = 0
+    """How many times in a row nobody reacted."""
+
+
+class UnaskedSpeech:
+    """The budgets of all lively chats. They are counted on the monotonic clock, so a change of the
+    time of day neither adds to them nor uses them up.
+
+    Args:
+        clock: A monotonic clock, in seconds.
+        local: Returns the present time of day at the bot's place.
+    """
+
+    def __init__(self, clock: Callable[[], float], local: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._local = local
+        self._budgets: OrderedDict[ChatKey, _Budget] = OrderedDict()
+
+    def refusal(
+        self, chat_key: ChatKey, settings: ParticipationSettings, records: Sequence[Record]
+    ) -> Refusal | None:
+        """Return why the bot must not speak unasked now; None if it may.
+
+        Args:
+            chat_key: The chat.
+            settings: The settings of the chat.
+            records: The newest records of the chat.
+        """
+        if in_quiet_hours(self._local().time(), settings.quiet_from, settings.quiet_until):
+            return Refusal.QUIET_HOURS
+        if share_of_bot(records, settings.share_of) > settings.share:
+            return Refusal.TOO_TALKATIVE
+        budget, now = self._budget(chat_key, settings), self._clock()
+        if budget.spoke_at is not None:
+            rest_s = min(settings.ignored_s * 2**budget.ignored, _LONGEST_REST_S)
+            if now - budget.spoke_at < rest_s:
+                return Refusal.RESTING
+        if not settings.unasked_an_hour or budget.spoken.wait_s(now) > 0:
+            return Refusal.SPOKE_ENOUGH
+        if not settings.judged_an_hour or budget.judged.wait_s(now) > 0:
+            return Refusal.JUDGED_ENOUGH
+        return None
+
+    def count_question(self, chat_key: ChatKey, settings: ParticipationSettings) -> None:
+        """Count a question to the quick model."""
+        self._budget(chat_key, settings).judged.take(self._clock())
+
+    def spoke(self, chat_key: ChatKey, settings: ParticipationSettings) -> None:
+        """Count that the bot speaks unasked. Until somebody reacts it rests, longer each time."""
+        budget, now = self._budget(chat_key, settings), self._clock()
+        budget.ignored = budget.ignored + 1 if budget.spoke_at is not None else 0
+        budget.spoke_at = now
+        budget.spoken.take(now)
+
+    def reacted(self, chat_key: ChatKey) -> None:
+        """Note that somebody talks to the bot."""
+        if (budget := self._budgets.get(chat_key)) is not None:
+            budget.spoke_at, budget.ignored = None, 0
+
+    def _budget(self, chat_key: ChatKey, settings: ParticipationSettings) -> _Budget:
+        budget = self._budgets.setdefault(chat_key, _Budget())
+        self._budgets.move_to_end(chat_key)
+        if len(self._budgets) > _MOST_CHATS:
+            self._budgets.popitem(last=False)
+        budget.judged.set_bounds((settings.judged_an_hour, _HOUR_S))
+        budget.spoken.set_bounds((settings.unasked_an_hour, _HOUR_S))
+        return budget
+
+
+def in_quiet_hours(now: time, begin: str, end: str) -> bool:
+    """Whether a time of day is in the quiet hours. They may go over midnight. Without a beginning
+    or an end there are none."""
+    if not begin or not end:
+        return False
+    first, last = time.fromisoformat(begin), time.fromisoformat(end)
+    plain = now.replace(tzinfo=None)
+    if first <= last:
+        return first <= plain < last
+    return plain >= first or plain < last
+
+
+def share_of_bot(records: Sequence[Record], count: int) -> float:
+    """Return which part of the newest messages of people and the bot is the bot's."""
+    spoken = [each.author for each in records if each.author is not Author.SYSTEM][-count:]
+    return spoken.count(Author.BOT) / len(spoken) if spoken else 0.0

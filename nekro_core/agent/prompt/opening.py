@@ -1,0 +1,214 @@
+"""Writes the first message of the user in a prompt: what memory says, the history with its
+pictures, what plugins add, and the task."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nekro_core.agent.prompt.quoting import escape_own_marks, quote_lines
+from nekro_core.agent.prompt.sources import OWN, PromptSources, ShownRecord
+from nekro_core.agent.prompt.steps import shown_records
+from nekro_core.agent.prompt.transcript import media_of, person_label
+from nekro_core.agent.prompt.view import PromptView
+from nekro_core.agent.settings import PromptSettings
+from nekro_core.chat import Author, ChatKind, Image, Record
+from nekro_core.llm.model import ImagePart, Part, PromptMessage, TextPart
+from nekro_core.llm.tokens import IMAGE_TOKENS, estimate_tokens
+from nekro_core.store.decisions import DecisionReason
+
+_MEMORY_CHARS = 12_000
+"""Maximum number of characters of a summary or of the notes. Memory has a smaller budget of its
+own; this bound is for a reader that ignores it."""
+_LEAST_MESSAGE = 200
+"""Number of characters to which messages are shortened at most to save space."""
+_RECORD_TOKENS = 120
+"""Tokens of a record of `_LEAST_MESSAGE` characters in the worst case."""
+_LISTED = 8
+"""Maximum number of pictures that the note about missing pictures names."""
+_OTHERS_WAIT = "[note] LATER marks what others ask: their turns come right after this one."
+
+_UNSURE = frozenset({DecisionReason.NAMED.value})
+"""Reasons for an answer with which the message may not be meant for the bot."""
+_IF_MEANT = " if it is meant for you; if you are only spoken about, stay silent."
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownPicture:
+    """A picture that the prompt shows. ``index`` counts the media of its record from 0."""
+
+    name: str
+    index: int
+    part: ImagePart
+
+
+def opening_message(
+    past: Sequence[Record],
+    view: PromptView,
+    settings: PromptSettings,
+    room: int,
+    sources: PromptSources,
+) -> PromptMessage:
+    """Write the message. ``past`` are the records up to the turn's first step, ``room`` is the
+    number of tokens for the whole message."""
+    memory, end = _memory(view, sources), _end(past, view, settings, sources)
+    pictures, missing = _chosen_pictures(past, view, settings)
+    if missing:
+        end.insert(0, missing)
+        sources.add_text("picture", missing, scope=OWN)
+    room -= sum(map(estimate_tokens, (*memory, *end)))
+    room -= IMAGE_TOKENS * sum(map(len, pictures.values()))
+    shown = _history(past, view, settings, room)
+    sources.add_records(shown)
+    text = [*memory, ""] if memory else []
+    parts: list[Part] = []
+    for each in shown:
+        if block := view.ran.get(each.seq):
+            text.append(block)
+            sources.add_text("ran", block)
+        text.append(each.line)
+        for picture in pictures.get(each.seq, ()):
+            label = f"[picture] {picture.name}:"
+            sources.add_text("picture", label, scope=OWN)
+            sources.pictures[id(picture.part.data)] = (each.seq, picture.index)
+            parts += [TextPart("\n".join([*text, label])), picture.part]
+            text = []
+    return PromptMessage("user", (*parts, TextPart("\n".join([*text, "", *end]))))
+
+
+def _memory(view: PromptView, sources: PromptSources) -> list[str]:
+    """Return the lines of what memory says. They are quoted: they hold people's words."""
+    lines = []
+    for mark, text in (
+        ("[summary] of what was said before the messages below:", view.memory.summary),
+        ("[notes] what you remember of this chat and its people:", view.memory.notes),
+    ):
+        if text.strip():
+            lines.append(f"{mark}\n{quote_lines(text.strip(), _MEMORY_CHARS)}")
+            sources.add_text(mark.partition("]")[0].removeprefix("["), lines[-1])
+    return lines
+
+
+def _end(
+    past: Sequence[Record], view: PromptView, settings: PromptSettings, sources: PromptSources
+) -> list[str]:
+    """Return the lines after the history. They change with every turn."""
+    lines = []
+    for plugin, text in view.injections:
+        lines.append(escape_own_marks(f"[{plugin}]\n{text}".strip()))
+        sources.add_text(f"plugin {plugin}", lines[-1])
+    now = f"[now] {datetime.fromtimestamp(view.now, view.zone):%Y-%m-%d %H:%M %A}"
+    sources.add_text("now", now, scope=OWN)
+    lines.append(now)
+    if view.preface:
+        lines.append(view.preface.text(settings.observation_chars))
+        sources.add_text("before", lines[-1])
+    task = [_task(past, view)]
+    if any(record.seq in view.waiting for record in past):
+        task.append(_OTHERS_WAIT)
+    lines += task
+    sources.add_text("task", "\n".join(task))
+    return lines
+
+
+def _task(past: Sequence[Record], view: PromptView) -> str:
+    if not any(record.seq in view.unanswered for record in past):
+        return "[task] Act on the newest lines above, if there is anything to do."
+    sure = not all(view.reasons.get(seq) in _UNSURE for seq in view.unanswered)
+    answer = "Answer what is marked NEW" + ("." if sure else _IF_MEANT)
+    if view.asker.user_id and _is_shared(view):
+        asks = "asks you" if sure else "wrote"
+        return f"[task] {person_label(view.asker)} {asks}. {answer}"
+    return f"[task] {answer}"
+
+
+def _is_shared(view: PromptView) -> bool:
+    """Return whether the prompt must say who asks. In a private chat with one person it need
+    not."""
+    people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
+    return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
+
+
+def _history(
+    past: Sequence[Record], view: PromptView, settings: PromptSettings, room: int
+) -> list[ShownRecord]:
+    """Return the lines of the newest records that fit. Unanswered records are included first. If
+    necessary, all messages are shortened, so that one enormous message does not displace the
+    others."""
+    limit, marks = settings.message_chars, view.marks_of(past)
+    while True:
+        lines = shown_records(view, past, marks, limit)
+        costs = [_cost(each, view) for each in lines]
+        newest_first = range(len(lines) - 1, -1, -1)
+        must = {i for i in newest_first if past[i].seq in view.unanswered} or {len(lines) - 1}
+        left = room - sum(costs[i] for i in must if i >= 0)
+        if left >= 0 or limit <= _LEAST_MESSAGE:
+            break
+        limit //= 2
+    keep = set(must)
+    for index in newest_first:
+        if index in keep:
+            continue
+        left -= costs[index]
+        if left < 0:
+            break
+        keep.add(index)
+    if left < 0 and limit <= _LEAST_MESSAGE:
+        # Even shortened, the unanswered messages do not all fit: keep the newest.
+        keep = set(sorted(keep)[-max(room // _RECORD_TOKENS, 1) :])
+    kept = [record for index, record in enumerate(past) if index in keep]
+    return (
+        lines if len(kept) == len(past) else shown_records(view, kept, view.marks_of(kept), limit)
+    )
+
+
+def _cost(shown: ShownRecord, view: PromptView) -> int:
+    block = view.ran.get(shown.seq, "")
+    return estimate_tokens(shown.line) + 1 + (estimate_tokens(block) + 1 if block else 0)
+
+
+def _chosen_pictures(
+    past: Sequence[Record], view: PromptView, settings: PromptSettings
+) -> tuple[Mapping[int, list[_ShownPicture]], str]:
+    """Return the pictures of people that are shown, by the numbers of their records, and a line
+    about those that are not; empty if all are.
+
+    If there are too many, the oldest are dropped two or more at a time: each time the prompt
+    changes from there on.
+    """
+    found = [(record, *each) for record in past for each in _pictures_of(record)]
+    if not view.vision or not found:
+        return {}, ""
+    most, half = settings.images, max(settings.images // 2, 1)
+    asked = sum(record.seq in view.unanswered for record, *_ in found)
+    count = most if len(found) <= most else most - half + 1 + (len(found) - most - 1) % half
+    count = min(max(count, asked), most)
+    shown: dict[int, list[_ShownPicture]] = {}
+    missing: list[str] = []
+    for place, (record, name, index, path) in enumerate(found):
+        part = view.pictures.get(path) if place >= len(found) - count else None
+        if part is not None:
+            shown.setdefault(record.seq, []).append(_ShownPicture(name, index, part))
+        else:
+            missing.append(name)
+    return shown, _missing_line(missing)
+
+
+def _pictures_of(record: Record) -> Iterator[tuple[str, int, str]]:
+    """Yield the name in the prompt, the index among the media, and the path of each picture that a
+    person sent. The bot's own charts and cards are not shown: it made them, and can look at
+    them."""
+    if record.author is not Author.PERSON:
+        return
+    pictures = {id(each.media) for each in record.segments if isinstance(each, Image)}
+    found = [(i, each) for i, each in enumerate(media_of(record)) if id(each) in pictures]
+    for number, (index, media) in enumerate(found, 1):
+        name = f"{number} of #{record.seq}" if len(found) > 1 else f"#{record.seq}"
+        yield name, index, media.path
+
+
+def _missing_line(named: Sequence[str]) -> str:
+    if not named:
+        return ""
+    more = f" and {len(named) - _LISTED} more" if len(named) > _LISTED else ""
+    places = f"{', '.join(named[-_LISTED:])}{more}"
+    return f"[note] You do not see these pictures, only their paths: {places}."

@@ -1,0 +1,97 @@
+"""Shows the model what its code did in earlier turns: "make it slower" and "how did you compute
+that" are about code, and not about the message that the code sent."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from nekro_core.agent.prompt.quoting import quote_lines
+from nekro_core.agent.prompt.transcript import json_quoted, shortened
+from nekro_core.chat import Author, Record, RunRecord
+
+_CODE = 700
+"""Maximum number of characters of a run's code. Longer code is cut in the middle."""
+_OUTPUT = 400
+"""Maximum number of characters of a run's output, and of its error."""
+_RUNS = 3
+"""Maximum number of runs of one turn that are shown: the last ones."""
+_FILES = 8
+"""Maximum number of file names that are added because the cut removed them from the code."""
+_TURNS = 4
+"""Number of turns that are shown when the window moves. Until it moves again, newer ones are added
+and none is removed: removing one would change the prompt in the middle."""
+_PARSED = 20_000
+"""Code longer than this is shown without asking whether it only sends words."""
+_FILE = re.compile(r"""["']((?:[\w.-]+/|/)*[\w-][\w.-]*\.[A-Za-z]\w{0,4})["']""")
+_SENDS = ("send_channel_message",)
+
+
+def runs_before(
+    records: Sequence[Record], turns: Sequence[Sequence[RunRecord]], *, moved: int
+) -> Mapping[int, str]:
+    """Return lines about the runs of earlier turns, by the number of the record before which they
+    are shown: the first message of the turn.
+
+    Args:
+        records: The window of the history.
+        turns: The runs of each turn that sent a message of the window.
+        moved: The newest record when the window last moved. Of the turns that had sent their
+            messages by then, only the last four are shown.
+    """
+    first: dict[str, int] = {}
+    for record in records:
+        if record.author is Author.BOT and record.run_id and not record.recalled:
+            first.setdefault(record.run_id, record.seq)
+    blocks: dict[int, str] = {}
+    for runs in turns:
+        seqs = [first[run.run_id] for run in runs if run.run_id in first]
+        block = run_lines(runs)
+        if seqs and block:
+            blocks[min(seqs)] = block
+    kept = sorted(seq for seq in blocks if seq <= moved)[-_TURNS:]
+    return {seq: block for seq, block in sorted(blocks.items()) if seq > moved or seq in kept}
+
+
+def run_lines(runs: Sequence[RunRecord]) -> str:
+    """Write the lines about the runs of one turn; empty if they did nothing but send words."""
+    shown = [run for run in runs if run.code.strip() and not _only_says(run)]
+    return "\n".join(line for run in shown[-_RUNS:] for line in _lines(run))
+
+
+def _lines(run: RunRecord) -> Iterator[str]:
+    code = run.code.strip()
+    yield "[ran] your code:"
+    yield quote_lines(code, _CODE)
+    cut = shortened(code, _CODE)
+    lost = [name for name in dict.fromkeys(_FILE.findall(code)) if name not in cut]
+    if lost:
+        yield f"+ files in it: {', '.join(json_quoted(name, 80) for name in lost[:_FILES])}"
+    if run.output.strip():
+        yield "[output] printed by it:"
+        yield quote_lines(run.output.strip(), _OUTPUT)
+    if run.error.strip():
+        yield "[error] It raised:"
+        yield quote_lines(run.error.strip(), _OUTPUT)
+
+
+def _only_says(run: RunRecord) -> bool:
+    """Whether the run did nothing but send its words, which the history shows anyway."""
+    if run.output.strip() or run.error.strip() or len(run.code) > _PARSED:
+        return False
+    try:
+        body = ast.parse(run.code).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return all(map(_is_saying, body))
+
+
+def _is_saying(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Pass):
+        return True
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value.value if isinstance(statement.value, ast.Await) else statement.value
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+        return False
+    given = (*value.args, *(each.value for each in value.keywords))
+    return value.func.id in _SENDS and all(isinstance(each, ast.Constant) for each in given)

@@ -1,0 +1,96 @@
+"""The values from which a prompt is written."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from nekro_core.agent.prompt.line_marks import window_marks
+from nekro_core.agent.prompt.memory_sections import NO_SECTIONS, MemorySections
+from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
+from nekro_core.chat import Author, ChatKey, Record, Sender
+from nekro_core.llm.model import FunctionCall, ImagePart, Part
+
+_NOBODY = Sender("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnswer:
+    """A native call and its answer for the model. ``media`` are pictures and sounds. The answer to
+    a call cannot contain media, so they follow in a separate message."""
+
+    call: FunctionCall
+    text: str
+    media: tuple[Part, ...] = ()
+    failed: bool = False
+    ends: bool = False
+    """Whether the model does not need to read the answer. True if the call sent a message and
+    returned nothing of use, or if its effect was noted in the chat's history."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedStep:
+    """A finished step of the current turn, for the prompt of the next step.
+
+    ``reply`` is the model's reply, up to the point where it was cut. ``report`` says what the
+    reply's code or calls did. ``calls`` are the native calls. ``through_seq`` is the newest record
+    that the step's prompt showed.
+    """
+
+    reply: str
+    report: tuple[PromptContent, ...]
+    through_seq: int
+    calls: tuple[CallAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptView:
+    """The content of a prompt. ``records`` are the window of the history, oldest first, and include
+    records that arrived during the turn. ``unanswered`` are the questions of ``asker``; ``reasons``
+    say why each is answered (values of `DecisionReason`). ``waiting`` are the questions of other
+    people, who get separate turns. ``run_ids`` are the turn's runs. Their messages are left out of
+    the history, because the steps' reports show them. ``ran`` are lines about runs of earlier
+    turns, by the number of the record before which they are shown. ``pictures`` maps the path of a
+    medium to its picture, and ``vision`` says whether the model sees pictures. ``memory`` is shown
+    before the history, and ``injections`` after it: what plugins add, with their keys. For a
+    resumed turn, ``preface`` says what the turn did before the interruption."""
+
+    chat_key: ChatKey
+    records: Sequence[Record]
+    unanswered: Collection[int]
+    run_ids: Collection[str]
+    steps: Sequence[FinishedStep]
+    own_accounts: Collection[str]
+    now: float
+    zone: tzinfo | None
+    pictures: Mapping[str, ImagePart]
+    preface: PromptLines | None = None
+    waiting: Collection[int] = ()
+    asker: Sender = _NOBODY
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    ran: Mapping[int, str] = field(default_factory=dict)
+    vision: bool = False
+    memory: MemorySections = NO_SECTIONS
+    injections: Sequence[tuple[str, str]] = ()
+
+    @property
+    def shown(self) -> list[Record]:
+        """The records that the prompt may show. Recalled records are left out, and messages of this
+        turn too, because the reports show them."""
+        return [
+            record
+            for record in self.records
+            if not record.recalled
+            and not (record.author is Author.BOT and record.run_id in self.run_ids)
+        ]
+
+    def marks_of(self, records: Sequence[Record], before: Sequence[Record] = ()) -> list[int]:
+        """Return the marks of records that are shown after ``before``."""
+        return window_marks(
+            records,
+            zone=self.zone,
+            own=self.own_accounts,
+            unanswered=self.unanswered,
+            waiting=self.waiting,
+            reasons=self.reasons,
+            before=before,
+        )

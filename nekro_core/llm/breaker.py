@@ -1,0 +1,166 @@
+"""Decides whether a model that failed is asked again: a circuit breaker.
+
+A model that fails gets no requests while it cools down. Then one request tries it. If that request
+gets an answer, all requests may ask the model again. If not, it cools down twice as long.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from nekro_core.llm.model import PassReason
+
+_SOFT_FAILURES = 3
+"""How many failures in a row begin a cool-down, if each can be the fault of its request: a refusal,
+a rejected request, an empty reply, a reply that broke off in the middle."""
+_SOFT = frozenset({PassReason.REFUSED, PassReason.REJECTED, PassReason.EMPTY, PassReason.BROKEN})
+_LONGEST_ASKED_S = 3600.0
+"""Longest cool-down in seconds that a provider can ask for. A wrong header must not switch a model
+off for a month."""
+
+
+class CooldownSettings(Protocol):
+    """How long a model cools down (`nekro_core.llm.role_settings.RoleSettings`)."""
+
+    @property
+    def cooldown_s(self) -> float:
+        """The first cool-down in seconds."""
+
+    @property
+    def longest_cooldown_s(self) -> float:
+        """The longest cool-down in seconds."""
+
+
+class BreakerState(StrEnum):
+    """Whether a model is asked."""
+
+    CLOSED = "closed"
+    """Every request may ask it."""
+    OPEN = "open"
+    """It cools down."""
+    HALF_OPEN = "half_open"
+    """One request may ask it, or asks it now."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passage:
+    """The permission of one request to ask the model. ``period`` is the number of cool-downs before
+    it: a failure of an old request does not begin another cool-down. ``probe`` says whether it
+    tries a model that has cooled down."""
+
+    period: int
+    probe: bool = False
+
+
+class CircuitBreaker:
+    """The breaker of one model. Each `enter` must be followed by `leave`, also after an error.
+
+    Args:
+        settings: How long a cool-down takes. They are read when it begins.
+        clock: A monotonic clock, in seconds.
+    """
+
+    def __init__(self, settings: CooldownSettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._open_until: float | None = None
+        self._cooldown_s = 0.0
+        self._soft = 0
+        self._probe: Passage | None = None
+        self.cooldowns = 0
+        """How many cool-downs have begun so far."""
+        self.reason: PassReason | None = None
+        """Why the model cools down; None if it does not."""
+        self.detail = ""
+        """The error that began the cool-down."""
+
+    @property
+    def state(self) -> BreakerState:
+        """Whether the model is asked now."""
+        if self._open_until is None:
+            return BreakerState.CLOSED
+        return BreakerState.HALF_OPEN if self.remaining_s <= 0 else BreakerState.OPEN
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds until a request may try the model; 0 if one may now."""
+        return 0.0 if self._open_until is None else max(0.0, self._open_until - self._clock())
+
+    @property
+    def admits(self) -> bool:
+        """Whether `enter` would let a request pass now."""
+        return self.state is BreakerState.CLOSED or (
+            self.state is BreakerState.HALF_OPEN and self._probe is None
+        )
+
+    def enter(self, *, forced: bool = False) -> Passage | None:
+        """Begin a request. Returns None if the model must not be asked.
+
+        Args:
+            forced: Ask the model although it cools down, because there is no other one.
+        """
+        if not self.admits and not forced:
+            return None
+        passage = Passage(self.cooldowns, probe=self._open_until is not None)
+        if passage.probe and self._probe is None:
+            self._probe = passage
+        return passage
+
+    def works(self, passage: Passage) -> None:
+        """Note that the model has begun to answer: all requests may ask it again."""
+        if passage.period == self.cooldowns:
+            self._open_until, self._cooldown_s = None, 0.0
+            self.reason, self.detail = None, ""
+        self._release(passage)
+
+    def finished(self) -> None:
+        """Note that a reply arrived whole."""
+        self._soft = 0
+
+    def fails(
+        self,
+        passage: Passage,
+        reason: PassReason,
+        detail: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        """Note that the model gave no whole reply. This may begin a cool-down.
+
+        Args:
+            passage: What `enter` returned.
+            reason: Why.
+            detail: The error, for an operator.
+            retry_after_s: Seconds after which the provider allows the next request.
+        """
+        self._release(passage)
+        if reason is PassReason.NOT_READY or passage.period != self.cooldowns:
+            return
+        if reason in _SOFT and not passage.probe:
+            self._soft += 1
+            if self._soft < _SOFT_FAILURES:
+                return
+        self._cooldown_s = self._next_cooldown(reason)
+        wait = self._cooldown_s
+        if retry_after_s is not None:
+            wait = min(max(retry_after_s, 1.0), _LONGEST_ASKED_S)
+        self._open_until = self._clock() + wait
+        self.cooldowns += 1
+        self._soft = 0
+        self._probe = None
+        self.reason, self.detail = reason, detail
+
+    def leave(self, passage: Passage) -> None:
+        """End a request, whatever its outcome was. If it was a probe without an outcome, because it
+        was cancelled, the next request is the probe."""
+        self._release(passage)
+
+    def _release(self, passage: Passage) -> None:
+        if self._probe is passage:
+            self._probe = None
+
+    def _next_cooldown(self, reason: PassReason) -> float:
+        shortest, longest = self._settings.cooldown_s, self._settings.longest_cooldown_s
+        if reason is PassReason.KEY:
+            return max(shortest, longest)  # a wrong key stays wrong until somebody changes it
+        return min(max(shortest, self._cooldown_s * 2), max(shortest, longest))

@@ -1,0 +1,43 @@
+"""A chat model that stands for another one, which may be another one at each request."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from nekro_core.llm.chain import ChainLink, ModelChain
+from nekro_core.llm.model import ChatModel, ChatRequest, Delta, ModelProfile
+
+
+class CurrentModel:
+    """A `ChatModel` that passes each request to the model that a function returns now. The owner of
+    that model closes it."""
+
+    def __init__(self, current: Callable[[], ChatModel]) -> None:
+        self._current = current
+
+    @property
+    def present(self) -> ChatModel:
+        """The model that would be asked now."""
+        return self._current()
+
+    @property
+    def profile(self) -> ModelProfile:
+        """See `ChatModel.profile`."""
+        return self._current().profile
+
+    def stream(self, request: ChatRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+        """See `ChatModel.stream`."""
+        return self._current().stream(request)
+
+    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
+        """See `ChatModel.prepare`."""
+        await self._current().prepare(likely)
+
+    async def aclose(self) -> None:
+        """Do nothing: the owner of the model closes it."""
+
+
+def chain_links(model: ChatModel) -> tuple[ChainLink, ...]:
+    """Return the models of the chain that a model stands for; empty if it is no chain."""
+    if isinstance(model, CurrentModel):
+        return chain_links(model.present)
+    return model.links if isinstance(model, ModelChain) else ()

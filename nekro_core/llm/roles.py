@@ -1,0 +1,52 @@
+"""Names the roles of models, and defines how other rooms get the model of a role.
+
+A role says what a model is asked for. The operator configures the models of each role
+(``NEKRO_ROLES__*``). A role without models is not done: its work is left out, and no other role's
+model does it instead. Only the role ``chat`` always has a model.
+
+Example: ``model = roles.model(ModelRole.QUICK)`` returns None if there is no such model. Otherwise
+``async with model.stream(request)`` asks it. Errors are those of `nekro_core.llm.model`. If the
+role's budget is used up, `QuotaExceeded` is raised.
+"""
+
+from enum import StrEnum
+from typing import Protocol
+
+from nekro_core.llm.model import ChatModel, Price
+
+
+class ModelRole(StrEnum):
+    """What a model is asked for."""
+
+    CHAT = "chat"
+    """It answers in chats."""
+    QUICK = "quick"
+    """It does background work: summaries, notes, decisions whether to answer."""
+    VISION = "vision"
+    """It describes pictures for a chat model that does not see them."""
+    EMBED = "embed"
+    """It turns texts into vectors."""
+    HEAR = "hear"
+    """It turns voice into text."""
+    SPEAK = "speak"
+    """It turns text into voice."""
+    DRAW = "draw"
+    """It makes pictures."""
+
+
+class RoleModels(Protocol):
+    """The models of the roles. They can change while the bot runs, so ask again for each work."""
+
+    def model(self, role: ModelRole) -> ChatModel | None:
+        """Return the model of a role; None if the role is not configured, or if its models do not
+        answer chat requests (``embed``, ``hear``, ``speak``, ``draw``). If the role has several
+        models, the returned one asks the next when one fails. Its ``profile`` is that of the model
+        that would be asked first now."""
+
+    def max_context(self, role: ModelRole) -> int | None:
+        """Return how many tokens prompt and reply may have together, so that they fit each model of
+        the role; None if the role has no model."""
+
+    def price(self, role: ModelRole) -> Price | None:
+        """Return the price of the model that would be asked first now; None if the role has no
+        model. Its ``source`` says whether it is known."""

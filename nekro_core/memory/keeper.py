@@ -1,0 +1,292 @@
+"""Keeps the memory of all chats: gives prompts what they show of it, and works in the background.
+
+Prompts never wait for a model: they show what is made. The background task makes the summaries that
+prompts have asked for, and draws notes out of conversations that have paused. A fault in it never
+ends a turn.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+from loguru import logger
+
+from nekro_core.chat import Author, ChatKey
+from nekro_core.memory.background import (
+    AskedTooOften,
+    BackgroundModel,
+    BackOff,
+    BoundedModel,
+    NoModel,
+    NoQuickModel,
+)
+from nekro_core.memory.knowledge.library import KnowledgeLibrary
+from nekro_core.memory.notes.book import NoteBook
+from nekro_core.memory.notes.drawer import MAX_RECORDS, NoteDrawer
+from nekro_core.memory.notes.prompt_notes import notes_section
+from nekro_core.memory.scope import MemoryScope
+from nekro_core.memory.settings import MemorySettings
+from nekro_core.memory.summaries.section import SummarySection
+from nekro_core.memory.summaries.summarizer import Summarizer
+from nekro_core.store import Person, Store, StoreError
+from nekro_core.system.errors import NekroError
+
+_LOOK_S = 30.0
+"""Seconds between two looks for conversations that have paused."""
+_TIDY_S = 6 * 3600.0
+"""Seconds between two deletions of old notes and summaries."""
+_MOST_WAITING = 10_000
+"""Number of chats whose summaries wait to be made. Of more, the oldest are forgotten; their next
+prompt asks again."""
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownMemory:
+    """What a prompt shows of the memory, ready to be put in; each may be empty."""
+
+    summary: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCounts:
+    """How much is remembered of a chat: its own notes, with those that do not hold any more, and
+    its summaries of records."""
+
+    notes: int
+    summaries: int
+
+
+class MemoryKeeper:
+    """The memory of all chats. ``clock`` is monotonic; ``wall`` returns seconds since 1970.
+    ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: MemorySettings,
+        *,
+        data: Path,
+        secret: Callable[[], str],
+        model: BackgroundModel | None = None,
+        messages_days: Callable[[], float] = lambda: 0.0,
+        zone: Callable[[ChatKey], tzinfo | None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self.settings = settings
+        self._messages_days = messages_days
+        self._zone = zone
+        self._clock = clock
+        self._wall = wall
+        self.scope = MemoryScope(store, secret=secret, wall=wall)
+        self.notes = NoteBook(store, self.scope, wall)
+        self._back_off = BackOff(clock)
+        self._model = bounded = BoundedModel(model or NoModel(), settings, clock)
+        self._drawer = NoteDrawer(bounded, self.notes, self.scope)
+        self.summarizer = Summarizer(store, self.scope, bounded, self._back_off, wall)
+        self._section = SummarySection(store, self.summarizer)
+        self.knowledge = KnowledgeLibrary(data / "knowledge", self.scope, settings)
+        self._waiting: dict[ChatKey, int] = {}
+        self._wake = anyio.Event()
+        self._tidied = -_TIDY_S
+        self._told_none = False
+
+    def use_model(self, model: BackgroundModel) -> None:
+        """Ask this model from now on."""
+        self._model.replace(model)
+
+    async def source_of(self, chat_key: ChatKey, message_id: str) -> int:
+        """Return the number of a message; 0 if it is not stored. Raises `StoreError`."""
+        record = None
+        if message_id:
+            record = await self._store.messages.by_message_id(chat_key, message_id)
+        return record.seq if record else 0
+
+    async def load(self) -> None:
+        """Read what is in memory while the bot runs. Call it first. Raises `StoreError`."""
+        await self.scope.load()
+
+    async def sections(
+        self, chat_key: ChatKey, *, before_seq: int, people: Collection[str]
+    ) -> ShownMemory:
+        """Return what a prompt shows that begins at record ``before_seq`` and has these people. It
+        never raises: without the database, the prompt does without."""
+        settings, zone = self.settings, self._zone(chat_key)
+        summary = notes = ""
+        try:
+            if settings.summaries:
+                self._ask_for(chat_key, before_seq)
+                summary = await self._section.text(
+                    chat_key, before_seq, tokens=settings.summary_tokens, zone=zone
+                )
+            if settings.notes:
+                notes = await notes_section(
+                    self.notes, chat_key, people, tokens=settings.notes_tokens, zone=zone
+                )
+        except StoreError as error:
+            logger.warning("{}: the prompt does without its memory: {}", chat_key, error)
+        return ShownMemory(summary=summary, notes=notes)
+
+    def _ask_for(self, chat_key: ChatKey, before_seq: int) -> None:
+        self._waiting.pop(chat_key, None)
+        self._waiting[chat_key] = before_seq
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        self._wake.set()
+
+    async def live(self) -> None:
+        """Work in the background until cancelled."""
+        while True:
+            with anyio.move_on_after(_LOOK_S):
+                await self._wake.wait()
+            self._wake = anyio.Event()
+            try:
+                await self.work()
+            except StoreError as error:
+                logger.warning("the memory does not work on: {}", error)
+            except Exception:  # noqa: BLE001 (a fault with one chat must not end the task)
+                logger.exception("the memory failed and continues")
+
+    async def work(self) -> None:
+        """Make the summaries that wait, draw notes out of conversations that have paused, and
+        delete what is old. Raises `StoreError`."""
+        try:
+            await self._summarize()
+            await self._draw_all()
+            self._told_none = False
+        except NoQuickModel:
+            if not self._told_none:
+                logger.info(
+                    "no model of the role quick is configured: the memory makes no summaries and "
+                    "draws no notes; messages are still found by search"
+                )
+                self._told_none = True
+        except AskedTooOften as error:
+            logger.info("{}", error)
+        if self._clock() - self._tidied >= _TIDY_S:
+            self._tidied = self._clock()
+            await self._tidy()
+
+    async def _summarize(self) -> None:
+        for chat_key, before_seq in [*self._waiting.items()]:
+            done = await self.summarizer.work(chat_key, before_seq)
+            if done and self._waiting.get(chat_key) == before_seq:
+                del self._waiting[chat_key]
+
+    async def compact(self, chat_key: ChatKey) -> bool:
+        """Summarize all that was said in a chat, without what is ahead. Returns whether there is a
+        summary of all of it now. Raises `NekroError`."""
+        before = self._store.messages.last_seq + 1
+        for _ in range(_COMPACT_PASSES):
+            if await self.summarizer.work(chat_key, before, ahead=False):
+                return True
+        return False
+
+    async def _draw_all(self) -> None:
+        if not (self.settings.notes and self.settings.draw_notes):
+            return
+        newest = await self._store.messages.newest_seqs()
+        for chat_key, seq in [*newest.items()]:
+            if seq > self.scope.drawn_through(chat_key):
+                await self._draw(chat_key)
+
+    async def _draw(self, chat_key: ChatKey) -> None:
+        """Draw notes out of a chat's conversation with the bot, if it has paused."""
+        key = ("notes", chat_key)
+        if self._back_off.waits(key):
+            return
+        store, through = self._store, self.scope.drawn_through(chat_key)
+        records = await store.messages.newest(chat_key, MAX_RECORDS)
+        records = [each for each in records if each.seq > through]
+        if not records:
+            return
+        paused = records[-1].time <= self._wall() - self.settings.pause_s
+        if not paused and len(records) < MAX_RECORDS:
+            return  # A chat that never pauses is read in parts.
+        last = records[-1].seq
+        records = [each for each in records if not each.recalled]
+        await store.notes.delete_recalled(chat_key)
+        # Where the bot only listens, nobody talked with it, and nothing is noted.
+        if any(each.author is Author.BOT for each in records):
+            try:
+                drawn = await self._drawer.draw(chat_key, records)
+            except (NoQuickModel, AskedTooOften):
+                raise
+            except (NekroError, TimeoutError) as error:
+                why = str(error) or type(error).__name__
+                if not self._back_off.failed(key):
+                    logger.info("{}: no notes are drawn yet: {}", chat_key, why)
+                    return
+                logger.warning("{}: drawing notes is given up: {}", chat_key, why)
+            else:
+                if drawn.kept:
+                    logger.info("{}: {} notes were drawn", chat_key, drawn.kept)
+        self._back_off.done(key)
+        await self.scope.drawn(chat_key, last)
+
+    async def _tidy(self) -> None:
+        # A clock that is wrong by years must not delete everything, as in `RetentionLoop`.
+        now = min(self._wall(), await self._store.retention.newest_message_time() + _DAY_S)
+        if days := self.settings.notes_days:
+            while await self._store.notes.delete_older(now - days * _DAY_S):
+                await anyio.lowlevel.checkpoint()
+        if days := self._messages_days():
+            await self._store.summaries.delete_older(now - days * _DAY_S)
+
+    async def counts(self, chat_key: ChatKey) -> MemoryCounts:
+        """Count what is remembered of a chat. Raises `StoreError`."""
+        return MemoryCounts(
+            notes=await self._store.notes.count(chat_key),
+            summaries=await self._store.summaries.count(chat_key),
+        )
+
+    async def switch_off(self, chat_key: ChatKey, user_id: str) -> int:
+        """Remember nothing about a person of the chat's platform any more, and delete what was
+        noted about them and what they said. Summaries in which they spoke are made anew without
+        them. Returns the number of deleted notes. Raises `StoreError`."""
+        await self.scope.set_off(chat_key, user_id, off=True)
+        accounts = self._store.accounts
+        adapter = accounts.adapter_of(chat_key.instance)
+        instances = {chat_key.instance, *accounts.instances(adapter).values()}
+        for instance in sorted(instances):
+            await self._store.summaries.mark_person_stale(instance, user_id)
+        return await self._store.notes.delete_of_person(instances, user_id)
+
+    async def erase(self, person: Person, private: Collection[ChatKey]) -> int:
+        """Delete the documents that a person gave, and those of the person's private chats. Forget
+        what is in memory about these chats, whose rows were deleted. Returns how many documents
+        were deleted. Raises `OSError`."""
+        for chat_key in private:
+            self.scope.forget_chat(chat_key)
+            self._waiting.pop(chat_key, None)
+        digests = {
+            self.scope.digest_of(adapter, person.user_id)
+            for adapter in (person.adapter, *person.instances)
+        }
+        try:
+            return await self.knowledge.erase(private, digests)
+        except sqlite3.Error as error:
+            raise OSError(f"the index of documents: {error}") from error
+
+    async def forget_recalled(self, chat_key: ChatKey) -> None:
+        """Delete the notes of a chat that come from recalled messages, and empty the summaries that
+        stand for one. Raises `StoreError`."""
+        await self._store.notes.delete_recalled(chat_key)
+        await self._store.summaries.mark_recalled_stale(chat_key)
+
+    def waiting(self) -> Mapping[ChatKey, int]:
+        """Return the chats whose summaries wait to be made, with the first record that their
+        prompts show."""
+        return dict(self._waiting)
+
+
+_COMPACT_PASSES = 20
+"""Number of passes of one ``/compact``. Each makes up to 24 summaries."""

@@ -1,0 +1,1 @@
+"""Folders of documents in which the bot looks things up."""

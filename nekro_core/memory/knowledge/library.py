@@ -1,0 +1,327 @@
+"""Keeps the folders of documents and their index, and finds pieces of documents.
+
+``data/knowledge/bot/`` has the documents of all chats, ``data/knowledge/chats/NAME/`` those of one
+chat. A chat never finds a document of another chat, unless an operator has linked the two.
+Documents that members gave with ``/learn`` lie in a folder whose name is a digest of the member's
+id, so that they are found and deleted when the member is erased.
+"""
+
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import anyio
+import anyio.to_thread
+from loguru import logger
+from watchfiles import awatch
+
+from nekro_core.chat import ChatKey
+from nekro_core.media.documents import MAX_BYTES, READABLE, DocumentReader
+from nekro_core.media.errors import MediaError, UnusableMedia
+from nekro_core.memory.knowledge.pieces import indexed_pieces, searchable
+from nekro_core.memory.notes.similar import split_words
+from nekro_core.memory.scope import MemoryScope
+from nekro_core.memory.settings import MemorySettings
+from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
+from nekro_core.system.errors import NekroError
+
+BOT = "bot"
+"""The scope of the documents of all chats."""
+_CHATS = "chats"
+_LEARNED = "learned-"
+"""The beginning of the names of the folders of documents that members gave."""
+_INDEX = ".index.sqlite3"
+_MAX_FILES = 2_000
+"""Maximum number of documents of the bot or of one chat. More are named in the log."""
+_MAX_LEARNED = 50
+"""Maximum number of documents that one member may give to a chat."""
+_MARKDOWN = (".md", ".markdown")
+_AGAIN_S = 600.0
+"""Seconds between two full looks, because some file systems report no changes."""
+_UNSAFE = re.compile(r"[^\w.\- ]+")
+_MAX_NAME = 100
+MAX_FOUND = 20
+
+
+class DocumentRefused(NekroError):
+    """A document cannot be learned. The text says why."""
+
+
+class KnowledgeLibrary:
+    """The documents of the bot and of all chats."""
+
+    def __init__(
+        self,
+        folder: Path,
+        scope: MemoryScope,
+        settings: MemorySettings,
+        reader: DocumentReader | None = None,
+    ) -> None:
+        self._folder = folder
+        self._scope = scope
+        self._settings = settings
+        self._reader = reader or DocumentReader()
+        self._index = KnowledgeIndex(folder / _INDEX)
+        self._one = anyio.Lock()
+        self._opened = False
+
+    def folder_of(self, chat_key: ChatKey | None) -> Path:
+        """Return the folder of the documents of a chat, or of the bot."""
+        return self._folder / self._scope_of(chat_key)
+
+    @staticmethod
+    def _scope_of(chat_key: ChatKey | None) -> str:
+        return BOT if chat_key is None else f"{_CHATS}/{chat_key.file_name}"
+
+    async def _open(self) -> None:
+        if self._opened:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self._folder / BOT).mkdir(exist_ok=True)
+        await anyio.to_thread.run_sync(self._index.open)
+        self._opened = True
+
+    def close(self) -> None:
+        """Close the index."""
+        self._index.close()
+        self._opened = False
+
+    async def live(self) -> None:
+        """Follow the folders until cancelled. A fault with one document is kept with its name."""
+        while True:
+            try:
+                await self.look()
+                await self._changed()
+            except (OSError, sqlite3.Error) as error:
+                logger.warning("the documents cannot be followed: {}", error)
+                await anyio.sleep(_AGAIN_S / 10)
+
+    async def _changed(self) -> None:
+        """Return when a document has changed, or after a while."""
+        with anyio.move_on_after(_AGAIN_S):
+            async for _ in awatch(self._folder, watch_filter=_is_document, step=200):
+                return
+
+    async def look(self) -> int:
+        """Compare the folders with the index, and read what is new. Returns how many documents were
+        read or removed. Raises `OSError` and `sqlite3.Error`."""
+        if not self._settings.knowledge:
+            return 0
+        async with self._one:
+            await self._open()
+            known = {
+                (each.scope, each.path): each
+                for each in await anyio.to_thread.run_sync(self._index.files)
+            }
+            there = await anyio.to_thread.run_sync(self._walk)
+            changes = 0
+            for key in known.keys() - there.keys():
+                await anyio.to_thread.run_sync(self._index.delete, *key)
+                changes += 1
+            for key, (modified, size) in there.items():
+                before = known.get(key)
+                if before and (before.modified, before.size) == (modified, size):
+                    continue
+                await self._read(KnownFile(scope=key[0], path=key[1], modified=modified, size=size))
+                changes += 1
+            return changes
+
+    def _walk(self) -> dict[tuple[str, str], tuple[float, int]]:
+        """Return all documents in the folders, by scope and path, with time and size."""
+        scopes = [BOT]
+        chats = self._folder / _CHATS
+        if chats.is_dir():
+            scopes += (f"{_CHATS}/{each.name}" for each in sorted(chats.iterdir()) if each.is_dir())
+        found: dict[tuple[str, str], tuple[float, int]] = {}
+        for scope in scopes:
+            root, count = self._folder / scope, 0
+            for parent, folders, names in os.walk(root):
+                folders[:] = sorted(each for each in folders if not each.startswith("."))
+                for name in sorted(names):
+                    path = Path(parent) / name
+                    # A link could show a chat any file of the machine.
+                    if name.startswith(".") or path.is_symlink() or not path.is_file():
+                        continue
+                    count += 1
+                    if count > _MAX_FILES:
+                        logger.warning(
+                            "{}: more than {} documents: the rest is not read", scope, _MAX_FILES
+                        )
+                        break
+                    status = path.stat()
+                    key = (scope, path.relative_to(root).as_posix())
+                    found[key] = (status.st_mtime, status.st_size)
+                if count > _MAX_FILES:
+                    break
+        return found
+
+    async def _read(self, file: KnownFile) -> None:
+        """Read a document into the index. If it cannot be read, the index says why."""
+        path = self._folder / file.scope / file.path
+        try:
+            if file.size > MAX_BYTES:
+                raise UnusableMedia(f"it has more than {MAX_BYTES // 1024 // 1024} MB")
+            data = await anyio.to_thread.run_sync(path.read_bytes)
+            document = await self._reader.read(file.path, data)
+            markdown = PurePosixPath(file.path).suffix.lower() in _MARKDOWN
+
+            def store() -> None:
+                pieces = indexed_pieces(document, markdown=markdown)
+                name = searchable(PurePosixPath(file.path).name)
+                self._index.put(_with(file, cut=document.cut), pieces, name_words=name)
+
+            await anyio.to_thread.run_sync(store)
+        except (MediaError, OSError) as error:
+            why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            logger.warning("knowledge/{}/{}: {}", file.scope, file.path, why)
+            failed = partial(self._index.put, _with(file, problem=why[:300]), ())
+            await anyio.to_thread.run_sync(failed)
+
+    def readable(self, chat_key: ChatKey) -> frozenset[str]:
+        """Return the scopes whose documents may be read in a chat."""
+        return frozenset((BOT, *map(self._scope_of, self._scope.readable(chat_key))))
+
+    async def files(
+        self, chat_key: ChatKey | None = None, *, all_chats: bool = False
+    ) -> Sequence[KnownFile]:
+        """List the documents that may be read in a chat; of the bot alone without a chat. Raises
+        `OSError` and `sqlite3.Error`."""
+        await self._open()
+        scopes: Collection[str] | None = self.readable(chat_key) if chat_key else {BOT}
+        return await anyio.to_thread.run_sync(self._index.files, None if all_chats else scopes)
+
+    async def search(self, chat_key: ChatKey, words: str, limit: int = 5) -> list[FoundPiece]:
+        """Find pieces of the documents that may be read in a chat, the best first. Raises `OSError`
+        and `sqlite3.Error`."""
+        if not self._settings.knowledge:
+            return []
+        await self._open()
+        limit = max(1, min(limit, MAX_FOUND))
+        return await anyio.to_thread.run_sync(
+            self._index.search, split_words(words[:1000]), self.readable(chat_key), limit
+        )
+
+    async def learn(
+        self, chat_key: ChatKey | None, name: str, data: bytes, *, given_by: str = ""
+    ) -> KnownFile:
+        """Store a document for a chat, or for all chats, and read it. A document of the same name
+        is replaced.
+
+        Args:
+            chat_key: The chat; None for all chats.
+            name: The name that people see. It is made safe, because people choose it.
+            data: The whole file.
+            given_by: The id of the member who gave it; empty for an operator.
+
+        Raises:
+            DocumentRefused: The document is not stored: its kind is not read, it is damaged or
+                encrypted, or there are too many.
+            OSError: It cannot be written.
+        """
+        safe = _safe_name(name)
+        if PurePosixPath(safe).suffix.lower() not in READABLE:
+            known = ", ".join(sorted(each[1:] for each in READABLE))
+            raise DocumentRefused(f"{safe}: such files are not read; these are: {known}")
+        path = safe
+        if chat_key is not None and given_by:
+            path = f"{_LEARNED}{self._scope.digest(chat_key, given_by)[:32]}/{safe}"
+        target = self.folder_of(chat_key) / path
+        others = [*target.parent.glob("*")] if target.parent.is_dir() else []
+        if given_by and target not in others and len(others) >= _MAX_LEARNED:
+            raise DocumentRefused(f"{_MAX_LEARNED} of your documents are here already")
+        await self._open()
+        async with self._one:
+            await anyio.to_thread.run_sync(_write, target, data)
+            status = target.stat()
+            scope = self._scope_of(chat_key)
+            file = KnownFile(scope=scope, path=path, modified=status.st_mtime, size=status.st_size)
+            await self._read(file)
+        (stored,) = (
+            each
+            for each in await anyio.to_thread.run_sync(self._index.files, {scope})
+            if each.path == path
+        )
+        if stored.problem:
+            await self.forget(scope, path)
+            raise DocumentRefused(f"{safe}: {stored.problem}")
+        return stored
+
+    async def forget(self, scope: str, path: str) -> None:
+        """Delete a document. Raises `DocumentRefused` if the index does not know it."""
+        await self._open()
+        async with self._one:
+            known = await anyio.to_thread.run_sync(self._index.files, {scope})
+            if path not in {each.path for each in known}:
+                raise DocumentRefused(f"there is no document {path!r}")
+            (self._folder / scope / path).unlink(missing_ok=True)
+            await anyio.to_thread.run_sync(self._index.delete, scope, path)
+
+    async def erase(self, private: Collection[ChatKey], digests: Collection[str]) -> int:
+        """Delete the documents of private chats, and those that a person gave, by the digests of
+        the person's id. Returns how many. Raises `OSError` and `sqlite3.Error`."""
+        if not self._folder.exists():
+            return 0
+        await self._open()
+        async with self._one:
+            theirs = {f"{_LEARNED}{each[:32]}" for each in digests}
+            private_scopes = set(map(self._scope_of, private))
+            gone = [
+                each
+                for each in await anyio.to_thread.run_sync(self._index.files)
+                if each.scope in private_scopes or each.path.partition("/")[0] in theirs
+            ]
+            folders = [self._folder / each for each in private_scopes]
+            folders += (
+                path for each in theirs for path in (self._folder / _CHATS).glob(f"*/{each}")
+            )
+            for folder in folders:
+                if folder.exists():
+                    await anyio.to_thread.run_sync(shutil.rmtree, folder)
+            for each in gone:
+                await anyio.to_thread.run_sync(self._index.delete, each.scope, each.path)
+            if gone:
+                await anyio.to_thread.run_sync(self._index.vacuum)
+            return len(gone)
+
+
+def cited(piece: FoundPiece) -> str:
+    """Return where a piece is from: file, page and heading."""
+    name = re.sub(rf"^{_LEARNED}[0-9a-f]+/", "", piece.path)
+    page = f", page {piece.page}" if piece.page else ""
+    heading = f", {piece.heading}" if piece.heading else ""
+    return f"{name}{page}{heading}"
+
+
+def _with(file: KnownFile, *, problem: str = "", cut: bool = False) -> KnownFile:
+    return KnownFile(
+        scope=file.scope,
+        path=file.path,
+        modified=file.modified,
+        size=file.size,
+        problem=problem,
+        cut=cut,
+    )
+
+
+def _safe_name(name: str) -> str:
+    """Return a file name without folders and unusual characters."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    clean = _UNSAFE.sub("_", last).strip(" .")
+    stem, dot, ending = clean.rpartition(".")
+    if not dot:
+        return clean[:_MAX_NAME] or "document"
+    return f"{stem[:_MAX_NAME] or 'document'}.{ending[:10]}"
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_bytes(data)
+
+
+def _is_document(_: object, path: str) -> bool:
+    """Return whether a changed file is a document, and not the index."""
+    return not PurePosixPath(path).name.startswith(".")

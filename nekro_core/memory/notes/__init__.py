@@ -1,0 +1,1 @@
+"""Notes: facts, wishes and decisions, each with the message that it comes from."""

@@ -1,0 +1,198 @@
+"""Keeps notes: stores, merges, corrects, finds and deletes them within their chats."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+import anyio
+
+from nekro_core.chat import ChatKey
+from nekro_core.memory.notes.similar import contradicts, is_near, is_same, ranked
+from nekro_core.memory.quoted import one_line
+from nekro_core.memory.scope import MemoryScope
+from nekro_core.store import NoteKind, NoteOrigin, NoteRow, RecordRange, Store
+from nekro_core.system.errors import NekroError
+
+MAX_CHARS = 500
+"""Maximum number of characters of a note. A longer one is a document, and belongs into a file."""
+MAX_NOTES = 500
+"""Maximum number of notes of a chat. Above it, ended and then the oldest notes are deleted."""
+_MAX_NAME = 100
+MAX_FOUND = 50
+"""Maximum number of notes that a search returns."""
+_CORRECTED = 10
+"""Maximum number of notes that one note replaces besides its near doubles."""
+
+
+class NoteRefused(NekroError):
+    """A note cannot be kept. The text says what came, what was expected and what to do."""
+
+
+class NoSuchNote(NekroError):
+    """There is no such note in the chats whose notes may be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewNote:
+    """A note to be kept. See `NoteRow` for the fields. ``replaces`` are notes that it corrects."""
+
+    text: str
+    about_id: str = ""
+    about_name: str = ""
+    said_by: str = ""
+    kind: NoteKind = NoteKind.FACT
+    origin: NoteOrigin = NoteOrigin.BOT
+    source_seq: int = 0
+    since: float = 0.0
+    until: float = 0.0
+    replaces: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredNote:
+    """What became of a note: the row, whether it existed already, and the notes that it
+    replaced."""
+
+    note: NoteRow
+    existed: bool = False
+    replaced: tuple[int, ...] = ()
+
+
+class NoteBook:
+    """The notes of all chats. ``wall`` returns seconds since 1970."""
+
+    def __init__(self, store: Store, scope: MemoryScope, wall: Callable[[], float]) -> None:
+        self._notes = store.notes
+        self._scope = scope
+        self._wall = wall
+        self._one = anyio.Lock()
+
+    async def keep(
+        self, chat_key: ChatKey, new: NewNote, *, read: RecordRange | None = None
+    ) -> StoredNote | None:
+        """Keep a note that was said in a chat.
+
+        A note that exists already is not stored twice. A near double about the same person is
+        replaced: the new one stands, and the old one is kept with its end.
+
+        Args:
+            chat_key: The chat in which it was said.
+            new: The note.
+            read: The records that it was made of. If one of them is gone, nothing is stored, and
+                the result is None.
+
+        Raises:
+            NoteRefused: The text is empty or too long, or nothing may be remembered about one of
+                the people.
+            StoreError: It cannot be stored.
+        """
+        text = self._checked(chat_key, new)
+        async with self._one:
+            known = await self._notes.of_chats([chat_key], about=[new.about_id])
+            if not new.until:
+                for each in known:
+                    if is_same(each.text, text):
+                        return StoredNote(note=each, existed=True)
+            near = [] if new.until else [each for each in known if is_near(each.text, text)]
+            replaced = {each.note_id for each in near}
+            replaced.update([*new.replaces][:_CORRECTED])
+            now = self._wall()
+            since = new.since or now
+            same = [each.since for each in near if not contradicts(each.text, text)]
+            if same and len(same) == len(near):
+                since = min(since, *same)  # It said the same in other words.
+            note = NoteRow(
+                chat_key=chat_key,
+                text=text,
+                about_id=new.about_id,
+                about_name=one_line(new.about_name, _MAX_NAME),
+                said_by=new.said_by,
+                kind=new.kind,
+                origin=new.origin,
+                source_seq=new.source_seq,
+                since=since,
+                until=new.until,
+                changed=now,
+            )
+            number = await self._notes.add(note, replaces=replaced, read=read)
+            if not number:
+                return None
+            await self._delete_surplus(chat_key)
+        return StoredNote(note=replace(note, note_id=number), replaced=tuple(sorted(replaced)))
+
+    def _checked(self, chat_key: ChatKey, new: NewNote) -> str:
+        text = one_line(new.text, MAX_CHARS + 10)
+        if not text:
+            raise NoteRefused("the note is empty: say in one sentence what shall be remembered")
+        if len(text) > MAX_CHARS:
+            raise NoteRefused(
+                f"the note has more than {MAX_CHARS} characters: write it shorter, or as several"
+            )
+        for person in (new.about_id, new.said_by):
+            if self._scope.is_off(chat_key, person):
+                raise NoteRefused("this person wants nothing to be remembered (/memory on)")
+        return text
+
+    async def _delete_surplus(self, chat_key: ChatKey) -> None:
+        surplus = await self._notes.count(chat_key) - MAX_NOTES
+        if surplus > 0:
+            await self._notes.delete(await self._notes.oldest(chat_key, surplus))
+
+    async def get(self, chat_key: ChatKey, note_id: int) -> NoteRow:
+        """Get a note that may be read in a chat. Raises `NoSuchNote` and `StoreError`."""
+        note = await self._notes.get(note_id, self._scope.readable(chat_key))
+        if note is None:
+            raise NoSuchNote(f"there is no note {note_id} here: find_notes and /memory list them")
+        return note
+
+    async def rewrite(self, chat_key: ChatKey, note_id: int, text: str) -> NoteRow:
+        """Replace the text of a note. Returns the note as it was. Raises `NoSuchNote`,
+        `NoteRefused` and `StoreError`."""
+        note = await self.get(chat_key, note_id)
+        clean = self._checked(note.chat_key, NewNote(text=text, about_id=note.about_id))
+        await self._notes.rewrite(note_id, text=clean, until=0.0, changed=self._wall())
+        return note
+
+    async def end(self, chat_key: ChatKey, notes: Collection[int]) -> None:
+        """Write that notes which were said in this chat do not hold any more."""
+        if notes:
+            await self._notes.end([*notes][:_CORRECTED], chat_key=chat_key, until=self._wall())
+
+    async def delete(self, chat_key: ChatKey, note_id: int) -> NoteRow:
+        """Delete a note that may be read in a chat. Returns it. Raises `NoSuchNote` and
+        `StoreError`."""
+        note = await self.get(chat_key, note_id)
+        await self._notes.delete([note_id])
+        return note
+
+    async def put_back(self, note: NoteRow) -> NoteRow:
+        """Store a deleted note again, with a new number. Raises `StoreError`."""
+        return replace(note, note_id=await self._notes.add(note))
+
+    async def listed(
+        self,
+        chat_key: ChatKey,
+        *,
+        about: Collection[str] | None = None,
+        ended: bool = False,
+    ) -> list[NoteRow]:
+        """Get the notes that may be read in a chat, newest first. See `NoteRepository.of_chats`."""
+        return await self._notes.of_chats(self._scope.readable(chat_key), about=about, ended=ended)
+
+    async def find(
+        self, chat_key: ChatKey, words: str, *, about: str | None = None, limit: int = 10
+    ) -> list[NoteRow]:
+        """Search the notes that may be read in a chat, also those that do not hold any more.
+
+        Args:
+            chat_key: The chat.
+            words: The words; without words, the newest notes are found.
+            about: Only notes about this person; the empty id means notes about the chat.
+            limit: The largest number of notes.
+        """
+        limit = max(1, min(limit, MAX_FOUND))
+        people = None if about is None else [about]
+        notes = await self.listed(chat_key, about=people, ended=True)
+        if not words.strip():
+            return [each for each in notes if each.holds][:limit]
+        places = ranked(words, [f"{each.about_name} {each.text}" for each in notes])
+        return [notes[place] for place, _ in places[:limit]]

@@ -1,0 +1,60 @@
+"""Chooses the notes that a prompt shows, and writes them."""
+
+from collections.abc import Collection
+from datetime import tzinfo
+
+from nekro_core.chat import ChatKey
+from nekro_core.llm.tokens import estimate_tokens
+from nekro_core.memory.notes.book import NoteBook
+from nekro_core.memory.quoted import day, one_line
+from nekro_core.store import NoteRow
+
+_MARK_TOKENS = 2
+"""Tokens of the end of a line, and of the mark that the prompt writes before it."""
+_MORE_TOKENS = 15
+"""Tokens of the line that says how many notes are left out."""
+
+
+async def notes_section(
+    book: NoteBook,
+    chat_key: ChatKey,
+    people: Collection[str],
+    *,
+    tokens: int,
+    zone: tzinfo | None,
+) -> str:
+    """Write the notes about the chat and these people, in at most ``tokens`` tokens; empty if there
+    are none. The newest ones are chosen. They stand in the order in which they were made, so that
+    the text changes as little as possible when a note is added. The prompt quotes the lines. Raises
+    `StoreError`."""
+    notes = await book.listed(chat_key, about={"", *people})
+    left = tokens - _MORE_TOKENS
+    shown: list[str] = []
+    for note in notes:
+        line = note_line(note, chat_key, zone)
+        left -= estimate_tokens(line) + _MARK_TOKENS
+        if left < 0:
+            break
+        shown.append(line)
+    if not shown:
+        return ""
+    if more := len(notes) - len(shown):
+        shown.insert(0, f"{more} more: find_notes(words)")
+    return "\n".join(reversed(shown))
+
+
+def note_line(note: NoteRow, chat_key: ChatKey, zone: tzinfo | None) -> str:
+    """Write a note on one line: its number, whom it is about, and since when it holds."""
+    about = ""
+    if note.about_id:
+        name = one_line(note.about_name, 60)
+        about = f"about {name} ({note.about_id})" if name else f"about {note.about_id}"
+        if note.said_by and note.said_by != note.about_id:
+            about += f", said by {note.said_by}"
+        about += ", "
+    held = f"since {day(note.since, zone)}"
+    if note.until:
+        held = f"from {day(note.since, zone)} to {day(note.until, zone)}, not any more"
+    where = "" if note.chat_key == chat_key else f", in {note.chat_key}"
+    source = f", #{note.source_seq}" if note.source_seq and not where else ""
+    return f"{note.note_id}: {note.text} ({about}{held}{source}{where})"

@@ -1,0 +1,105 @@
+"""Compares notes by their words, to find near doubles and to search.
+
+Words of letters are compared whole, without their endings. Chinese, Japanese and Korean are
+compared by pairs of characters, because they are written without spaces.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from unicodedata import normalize
+
+_WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_RUNS = re.compile(rf"[{_WIDE}]+|[^\W_{_WIDE}]+")
+_IS_WIDE = re.compile(rf"[{_WIDE}]")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_ENDINGS = ("ing", "ed", "es", "s")
+_LEAST_STEM = 3
+_NOT = frozenset(("not", "no", "never", "dont", "doesn", "don", "isn", "without"))
+_AUXILIARY = _NOT | {"do", "doe", "did", "t"}
+"""Words that only make a sentence negative. They do not count for the overlap."""
+_NOT_WIDE = re.compile("不|没|沒|无|無|ない|ません|別|别")
+NEAR = 0.62
+"""Share of common words from which two notes about the same person say the same. "likes green tea"
+and "likes drinking green tea" share 0.75, "likes tea" and "likes dogs" 0.33, "room 3 is free" and
+"room 4 is free" 0.6: they are two facts."""
+_K1, _B = 1.2, 0.75
+"""The usual constants of BM25."""
+
+
+@lru_cache(1024)
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a note as they are compared, in their order. Results are cached, because
+    the same notes are compared again and again."""
+    return split_words(text)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text as they are compared, in their order."""
+    found: list[str] = []
+    for run in _RUNS.findall(normalize("NFKC", text).casefold()):
+        if _IS_WIDE.match(run):
+            found += (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
+        else:
+            found.append(_stem(run))
+    return tuple(found)
+
+
+def overlap(one: str, other: str) -> float:
+    """Return the share of words that two texts have in common, from 0 to 1."""
+    first, second = (set(words_of(each)) - _AUXILIARY for each in (one, other))
+    both = first | second
+    return len(first & second) / len(both) if both else 0.0
+
+
+def is_same(one: str, other: str) -> bool:
+    """Return whether two texts differ only in case, spaces and punctuation."""
+    return words_of(one) == words_of(other)
+
+
+def is_near(one: str, other: str) -> bool:
+    """Return whether two texts are near doubles: one says the same as the other, or corrects it."""
+    return overlap(one, other) >= NEAR
+
+
+def contradicts(one: str, other: str) -> bool:
+    """Return whether two near doubles have other numbers, or one has a "not" that the other has
+    not. The newer one then does not hold since the older one was written."""
+    numbers = Counter(_NUMBER.findall(one)) != Counter(_NUMBER.findall(other))
+    return numbers or _negated(one) != _negated(other)
+
+
+def ranked(wanted: str, texts: Sequence[str]) -> list[tuple[int, float]]:
+    """Return the places of the texts that have at least one of the wanted words, the best first,
+    with their BM25 scores."""
+    terms = set(words_of(wanted))
+    counts = [Counter(words_of(text)) for text in texts]
+    lengths = [sum(each.values()) for each in counts]
+    average = sum(lengths) / max(len(lengths), 1) or 1.0
+    having = {term: sum(term in each for each in counts) for term in terms}
+    found = []
+    for place, (count, length) in enumerate(zip(counts, lengths, strict=True)):
+        score = 0.0
+        for term in terms:
+            if often := count[term]:
+                rare = math.log(1 + (len(texts) - having[term] + 0.5) / (having[term] + 0.5))
+                fill = _K1 * (1 - _B + _B * length / average)
+                score += rare * often * (_K1 + 1) / (often + fill)
+        if score:
+            found.append((place, score))
+    return sorted(found, key=lambda each: (-each[1], each[0]))
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
+            word = word[: -len(ending)]
+            break
+    # "like" and "likes" have the same stem.
+    return word[:-1] if word.endswith("e") and len(word) > _LEAST_STEM else word
+
+
+def _negated(text: str) -> bool:
+    return bool(_NOT.intersection(words_of(text.replace("'", " ")))) or bool(_NOT_WIDE.search(text))

@@ -1,0 +1,48 @@
+"""Writes people's and models' words on lines, without characters that people do not see.
+
+Notes and summaries are words of people, or of a model that has read such words. The prompt quotes
+each of their lines like the messages of people, so no instruction is taken from them.
+"""
+
+import re
+from datetime import UTC, datetime, tzinfo
+
+from nekro_core.chat import Author, Record, plain_text
+
+_LINES = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Control characters, direction marks and zero-width characters. People do not see them."""
+_SPACES = re.compile(r" {2,}")
+_READ_FACTOR = 4
+"""Only this many times the wanted characters are cleaned: a megabyte of zero-width characters would
+otherwise hold all chats up."""
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return the text on one line, without invisible characters, of at most ``limit`` characters.
+    A longer text ends with ``...``."""
+    clean = _UNSEEN.sub(" ", _LINES.sub(" ", text[: limit * _READ_FACTOR]))
+    clean = _SPACES.sub(" ", clean).strip()
+    return clean if len(clean) <= limit else f"{clean[: limit - 3].rstrip()}..."
+
+
+def record_line(record: Record, limit: int) -> str:
+    """Return a record on one line, for a model that reads a conversation: its number, who wrote it
+    with the person's id, and the words."""
+    words = one_line(plain_text(record.segments), limit)
+    match record.author:
+        case Author.BOT:
+            who = "you"
+        case Author.SYSTEM:
+            who = "system"
+        case Author.PERSON:
+            who = f"{one_line(record.sender.name, 60)} ({one_line(record.sender.user_id, 80)})"
+    return f"#{record.seq} {who}: {words}"
+
+
+def day(at: float, zone: tzinfo | None) -> str:
+    """Return the date of a time."""
+    return f"{datetime.fromtimestamp(at, zone or UTC):%Y-%m-%d}"

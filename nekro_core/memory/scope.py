@@ -1,0 +1,118 @@
+"""Decides in which chats a note may be read, and about whom nothing is remembered.
+
+A note may be read in the chat in which it was said, and in the chats that an operator has linked
+with it. Neither a person nor the model can change this. A thread is a chat of its own.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import anyio
+
+from nekro_core.chat import ChatKey
+from nekro_core.store import MAX_LINKED, MemoryProgress, Store
+from nekro_core.system.errors import NekroError
+
+_NOTHING = MemoryProgress()
+
+
+class LinkRefused(NekroError):
+    """Chats cannot be linked. The text says why."""
+
+
+class MemoryScope:
+    """The links between chats, the people about whom nothing is remembered, and how far the memory
+    of each chat is. ``secret`` is called once, when the first digest is made; ``wall`` returns
+    seconds since 1970. Call `load` first."""
+
+    def __init__(
+        self, store: Store, *, secret: Callable[[], str], wall: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._secret = cache(secret)
+        self._wall = wall
+        self._chats: dict[ChatKey, MemoryProgress] = {}
+        self._off: set[str] = set()
+        self._begun = 0
+        self._one = anyio.Lock()
+
+    async def load(self) -> None:
+        """Read all rows. Raises `StoreError`."""
+        chats = self._store.memory_chats
+        # Notes are drawn only out of what was said since the first start with notes.
+        self._begun = await chats.begin(self._store.messages.last_seq)
+        self._chats = await chats.all()
+        self._off = await chats.off()
+
+    def progress(self, chat_key: ChatKey) -> MemoryProgress:
+        """Return how far the memory of a chat is."""
+        return self._chats.get(chat_key, _NOTHING)
+
+    def drawn_through(self, chat_key: ChatKey) -> int:
+        """Return the newest record out of which notes were drawn, or that is older than notes."""
+        return max(self.progress(chat_key).drawn_through, self._begun)
+
+    async def drawn(self, chat_key: ChatKey, through: int) -> None:
+        """Store that notes were drawn out of the records up to this one."""
+        await self._put(chat_key, replace(self.progress(chat_key), drawn_through=through))
+
+    def readable(self, chat_key: ChatKey) -> frozenset[ChatKey]:
+        """Return the chats whose notes may be read in this chat: itself and the linked ones."""
+        link = self.progress(chat_key).link
+        if not link:
+            return frozenset((chat_key,))
+        return frozenset({chat_key, *self.linked(link)})
+
+    def linked(self, link: str) -> list[ChatKey]:
+        """Return the chats with this link."""
+        return sorted(key for key, each in self._chats.items() if each.link == link)
+
+    def links(self) -> dict[str, list[ChatKey]]:
+        """Return all links with their chats."""
+        names = sorted({each.link for each in self._chats.values() if each.link})
+        return {name: self.linked(name) for name in names}
+
+    async def link(self, chats: Sequence[ChatKey], name: str) -> dict[ChatKey, str]:
+        """Let these chats share their notes, with each other and with all chats that have this
+        link. An empty name ends their links. Returns the links that they had. Raises
+        `LinkRefused` and `StoreError`."""
+        async with self._one:
+            before = {key: self.progress(key).link for key in dict.fromkeys(chats)}
+            if name and len({*self.linked(name), *before}) > MAX_LINKED:
+                raise LinkRefused(f"{name!r} would have more than {MAX_LINKED} chats")
+            for key in before:
+                await self._put(key, replace(self.progress(key), link=name))
+            return before
+
+    def is_off(self, chat_key: ChatKey, user_id: str) -> bool:
+        """Return whether nothing is remembered about a person of the chat's platform."""
+        return bool(self._off) and bool(user_id) and self.digest(chat_key, user_id) in self._off
+
+    async def set_off(self, chat_key: ChatKey, user_id: str, *, off: bool) -> None:
+        """Change whether nothing is remembered about a person of the chat's platform."""
+        digest = self.digest(chat_key, user_id)
+        await self._store.memory_chats.set_off(digest, off=off, now=self._wall())
+        if off:
+            self._off.add(digest)
+        else:
+            self._off.discard(digest)
+
+    def forget_chat(self, chat_key: ChatKey) -> None:
+        """Forget a chat whose row was deleted."""
+        self._chats.pop(chat_key, None)
+
+    async def _put(self, chat_key: ChatKey, progress: MemoryProgress) -> None:
+        await self._store.memory_chats.put(chat_key, progress)
+        self._chats[chat_key] = progress
+
+    def digest(self, chat_key: ChatKey, user_id: str) -> str:
+        """Return a digest of a person on the platform of a chat."""
+        return self.digest_of(self._store.accounts.adapter_of(chat_key.instance), user_id)
+
+    def digest_of(self, adapter: str, user_id: str) -> str:
+        """Return a digest of a person on the platform of an adapter."""
+        text = f"{adapter}:{user_id}".encode(errors="replace")
+        return hmac.new(self._secret().encode(), text, hashlib.sha256).hexdigest()

@@ -1,0 +1,491 @@
+"""Finds messages of a chat by their words, their meaning, their authors and their times."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from nekro_core.chat import ChatKey, Record, Reply
+from nekro_core.memory.search.dates import BadDate, Span, parse_date
+from nekro_core.memory.search.indexer import terms_in
+from nekro_core.memory.search.meaning import MessageVectors, encoded_text, similarities
+from nekro_core.memory.search.message import (
+    BOT,
+    KINDS,
+    RESET,
+    full_name_term,
+    kind_term,
+    name_term,
+    person_term,
+)
+from nekro_core.memory.search.neighbourhood import Neighbourhood, neighbourhood_of, put_signs
+from nekro_core.memory.search.question import SearchQuestion, read_question
+from nekro_core.memory.search.ranking import (
+    RELATED,
+    Ranked,
+    Scratch,
+    WeightedTerm,
+    rank,
+    united,
+    weighted,
+)
+from nekro_core.memory.search.word_hits import (
+    ChatView,
+    Positions,
+    TermHits,
+    hits_of,
+    view_of,
+)
+from nekro_core.store import Store, StoreError
+from nekro_core.store.search_blocks import BLOCK
+from nekro_core.system.errors import NekroError
+
+MOST_FOUND = 50
+"""Maximum number of messages that a search returns: about 3,000 tokens."""
+_MEANING = 0.8
+"""How much the meaning counts, against the words of the best message."""
+_ASKS = 0.2
+"""What a message that only asks loses: it rarely answers."""
+_LENGTH = 0.15
+"""What a message of average length gains: a short one says little."""
+_TIME = 0.3
+"""What a message of a time that the question names gains."""
+_COMPARED = 400
+_COMPARED_IN_LARGE = 120
+"""Number of messages with the best words whose meaning is compared, in chats with up to
+`_SMALL` messages and in larger ones."""
+_SMALL = 5000
+"""In a chat with at most so many messages, a search has the sentence encoder read messages that it
+has not read. In a larger one it does not wait for that: the background task reads them."""
+_ENCODED_AT_ONCE = 32
+_ENCODE_S = 1.0
+"""Seconds for which a search has the encoder read messages: 400 of them on an idle machine."""
+_MEANS_THE_SAME = 0.25
+"""A message without a word of the question is found if its similarity is at least this."""
+_LISTED_BLOCKS = 64
+"""Number of newest blocks in which a search without words looks for messages of a time: 4,096."""
+_RELATED_UP_TO = 20_000
+"""In chats with more messages, related terms are not searched. They are many, and common: in a chat
+of a million messages they would take most of the time."""
+_LATEST = 1e11
+"""Later than any message, in seconds since 1970: the inbox accepts none that is later."""
+_NAMES = 12
+"""Number of people whom an error names."""
+
+
+class BadSearch(NekroError, ValueError):
+    """A search has an argument that cannot be used. The text says which, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageQuery:
+    """What to find.
+
+    Attributes:
+        words: A question or words, in any language; empty to find all messages that the other
+            arguments describe, newest first.
+        who: The id or the name of a person of the chat, or ``you`` for the bot's own messages.
+        since: A date, such as ``2025-03-08`` or ``2025-03-08T21:14``, in the bot's time zone.
+        until: The same. A date without a time means the end of that day.
+        kind: One of ``image``, ``voice``, ``video``, ``file``, ``link``, ``forward``.
+        limit: Maximum number of messages, 1 to 50.
+    """
+
+    words: str = ""
+    who: str = ""
+    since: str = ""
+    until: str = ""
+    kind: str = ""
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesFound:
+    """What a search found.
+
+    Attributes:
+        records: The messages, best first.
+        incomplete: Whether older messages are not indexed yet, so that they were not searched.
+    """
+
+    records: tuple[Record, ...]
+    incomplete: bool = False
+
+
+class MessageFinder:
+    """Searches the messages of chats.
+
+    Args:
+        store: The store.
+        vectors: Encodes texts; None to search by words alone.
+        searched: Called with each chat that is searched, so that its messages are encoded.
+        zone: The time zone of dates; None for the machine's.
+        wall: Returns the present time, in seconds since 1970.
+        clock: A monotonic clock.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        vectors: MessageVectors | None = None,
+        *,
+        searched: Callable[[ChatKey], None] = lambda _: None,
+        zone: tzinfo | None = None,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._searched = searched
+        self._scratch = Scratch()
+        self._with_vectors: set[ChatKey] = set()
+        self._zone = zone
+        self._wall = wall
+        self._clock = clock
+
+    async def find(self, chat_key: ChatKey, query: MessageQuery) -> MessagesFound:
+        """Find messages of a chat, back to the last reset of its conversation. Recalled, hidden and
+        erased messages are never found.
+
+        Args:
+            chat_key: The chat.
+            query: What to find.
+
+        Raises:
+            BadSearch: An argument of the query cannot be used.
+            StoreUnavailable: The database does not answer.
+        """
+        if query.kind and query.kind not in KINDS:
+            raise BadSearch(f"kind={query.kind[:40]!r}: expected one of {', '.join(KINDS)}")
+        span = _span(query, self._zone)
+        question = read_question(query.words, self._wall(), self._zone)
+        view = await view_of(self._store, chat_key)
+        if view.total > _RELATED_UP_TO:
+            question = replace(question, related={})
+        authors = _author_terms(query.who)
+        wanted = [
+            *question.terms,
+            *map(name_term, question.terms),
+            *(each for some in question.related.values() for each in some),
+            *authors,
+            RESET,
+        ]
+        if query.kind:
+            wanted.append(kind_term(query.kind))
+        hits = await self._hits(view, question, wanted)
+        allowed = await self._allowed(view, query, authors, hits, span)
+        weights = _weights(question, hits, view.total)
+        limit = max(1, min(query.limit, MOST_FOUND))
+        if weights:
+            ranked = rank(weights, view.total, view.mean_length, allowed, self._scratch)
+            places = await self._compared(view, question, ranked)
+            self._searched(chat_key)
+        elif question.spans or not question.terms:
+            places = await self._listed(view, allowed, question.spans)
+        else:
+            places = await self._by_meaning(view, question, allowed)
+            self._searched(chat_key)
+        records = await self._records(view, places, limit)
+        return MessagesFound(tuple(records), view.unread)
+
+    def local_time(self, seconds: float) -> datetime:
+        """Return a time in the time zone of the bot.
+
+        Args:
+            seconds: Seconds since 1970.
+        """
+        return datetime.fromtimestamp(seconds, self._zone).astimezone(self._zone)
+
+    async def answered_by(self, record: Record) -> int:
+        """Return the number of the message to which a message is a reply; 0 if it is none.
+
+        Raises:
+            StoreUnavailable: The database does not answer.
+        """
+        for segment in record.segments:
+            if isinstance(segment, Reply) and segment.message_id:
+                answered = await self._store.messages.by_message_id(
+                    record.chat_key, segment.message_id
+                )
+                return answered.seq if answered and not answered.recalled else 0
+        return 0
+
+    async def count_before(self, chat_key: ChatKey, seq: int) -> int:
+        """Count the messages of a chat before a record, for `unseen_line`. Recalled ones count too.
+
+        Args:
+            chat_key: The chat.
+            seq: The number of the oldest record that is shown.
+
+        Raises:
+            StoreUnavailable: The database does not answer.
+        """
+        return await self._store.search_index.count_before(chat_key, seq)
+
+    async def _hits(
+        self, view: ChatView, question: SearchQuestion, wanted: Sequence[str]
+    ) -> dict[str, TermHits]:
+        """Read the index. Meanwhile the encoder, in its own process, reads the question, if the
+        meaning will be compared."""
+        if self._vectors is None or view.chat_key not in self._with_vectors or not question.terms:
+            return await hits_of(self._store, view, wanted)
+        hits: dict[str, TermHits] = {}
+        failure: StoreError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._vectors.query, question.text)
+            try:
+                hits = await hits_of(self._store, view, wanted)
+            except StoreError as error:
+                failure = error  # Raised outside, so that it is not wrapped in a group.
+        if failure is not None:
+            raise failure
+        return hits
+
+    async def _allowed(
+        self,
+        view: ChatView,
+        query: MessageQuery,
+        authors: Sequence[str],
+        hits: dict[str, TermHits],
+        span: Span | None,
+    ) -> NDArray[np.bool_] | None:
+        """Return for each position whether the message fits the filters; None if all do."""
+        begun = int(hits[RESET].positions.max()) if RESET in hits else -1
+        if not (query.who or query.kind or span or begun >= 0):
+            return None
+        allowed = np.ones(view.total, np.bool_)
+        allowed[: begun + 1] = False
+        if query.who:
+            places = [hits[each].positions for each in authors if each in hits]
+            if not places:
+                raise BadSearch(await self._unknown(view, query.who))
+            allowed &= _mask(view.total, np.concatenate(places))
+        if query.kind:
+            kind = kind_term(query.kind)
+            places = [hits[kind].positions] if kind in hits else []
+            allowed &= _mask(view.total, *places)
+        if span:
+            allowed &= await self._of_span(view, span)
+        return allowed
+
+    async def _of_span(self, view: ChatView, span: Span) -> NDArray[np.bool_]:
+        """Return for each position whether the message is of a time span."""
+        mask = np.zeros(view.total, np.bool_)
+        index = self._store.search_index
+        numbers = await index.blocks_between(view.chat_key, *span, view.total)
+        table = await index.block_table(view.chat_key, numbers)
+        inside = (table.times >= span[0]) & (table.times < span[1])
+        places = (table.numbers[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+        mask[places[inside]] = True
+        for position, message in enumerate(view.loose, view.indexed):
+            mask[position] = span[0] <= message.time < span[1]
+        return mask
+
+    async def _unknown(self, view: ChatView, who: str) -> str:
+        newest = await self._store.messages.newest(view.chat_key, 500)
+        names = dict.fromkeys(
+            f"{each.sender.name} ({each.sender.user_id})"
+            for each in reversed(newest)
+            if each.sender.user_id and not each.recalled
+        )
+        known = ", ".join(list(names)[:_NAMES])
+        return (
+            f"who={who[:60]!r}: nobody of this chat has that id or name; "
+            f"those who wrote last: {known or 'nobody'}; 'you' for your own messages"
+        )
+
+    async def _compared(
+        self, view: ChatView, question: SearchQuestion, ranked: Ranked
+    ) -> Positions:
+        """Order ranked messages by words, meaning and time."""
+        most = _COMPARED if view.total <= _SMALL else _COMPARED_IN_LARGE
+        places, words = ranked.positions[:most], ranked.scores[:most]
+        if not len(places):
+            return places
+        found = await neighbourhood_of(self._store, view, places, self._vectors)
+        own = found.index_of(places)
+        scores = words / max(float(words.max()), 1e-9)
+        near = await self._similar(view, question, found, places)
+        kept = words > 0
+        if near is not None:
+            cosines, known = near
+            scores = scores + _MEANING * _scaled(cosines, known)
+            kept |= known & (cosines >= _MEANS_THE_SAME)
+        lengths = np.log1p(found.lengths[own]) / np.log1p(view.mean_length)
+        scores = scores - _ASKS * found.asks[own] + _LENGTH * np.minimum(lengths, 1.5)
+        scores = scores + _TIME * _within(found.times[own], question.spans)
+        order = np.argsort(-scores, kind="stable")
+        return places[order[kept[order]]]
+
+    async def _similar(
+        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, places: Positions
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
+        """Compare the meaning of the question and of messages. None if no vector is known."""
+        if self._vectors is None or not question.text.strip():
+            return None
+        own = found.index_of(places)
+        if view.total <= _SMALL:
+            missing = [index for index in own.tolist() if not found.signs[index].any()]
+            query = await self._encode(view, question, found, missing)
+        elif found.signs[own].any():
+            self._with_vectors.add(view.chat_key)
+            query = await self._vectors.query(question.text)
+        else:
+            query = None
+        return None if query is None else similarities(query, found.around(places))
+
+    async def _encode(
+        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, missing: Sequence[int]
+    ) -> NDArray[np.float32] | None:
+        """Compute the vector of the question, and those of messages for a limited time."""
+        assert self._vectors is not None
+        texts = await self._texts(view, found, missing)
+        until = self._clock() + _ENCODE_S
+        query: NDArray[np.float32] | None = None
+        for begin in range(0, max(len(texts), 1), _ENCODED_AT_ONCE):
+            some = texts[begin : begin + _ENCODED_AT_ONCE]
+            encoded = await self._vectors.encode(question.text, [text for _, text in some])
+            if encoded is None:
+                return query
+            query, signs = encoded
+            put_signs(found, [index for index, _ in some], signs)
+            if self._clock() >= until:
+                break
+        return query
+
+    async def _texts(
+        self, view: ChatView, found: Neighbourhood, indices: Sequence[int]
+    ) -> list[tuple[int, str]]:
+        """Return the texts of messages, with their indices. Messages without words are left out."""
+        texts: dict[int, str] = {
+            each.seq: encoded_text(each.name, each.found.text) for each in view.loose
+        }
+        seqs = {index: int(found.seqs[index]) for index in indices}
+        stored = [seq for seq in seqs.values() if seq not in texts]
+        for row in await self._store.messages.rows_numbered(stored):
+            texts[row["seq"]] = encoded_text(row["user_name"], terms_in(row).text)
+        return [(index, texts[seq]) for index, seq in seqs.items() if texts.get(seq)]
+
+    async def _listed(
+        self, view: ChatView, allowed: NDArray[np.bool_] | None, spans: Sequence[Span]
+    ) -> Positions:
+        """Return the newest messages that fit the filters, and the times of the question."""
+        if spans:
+            named = np.zeros(view.total, np.bool_)
+            for span in spans:
+                named |= await self._of_span(view, span)
+            allowed = named if allowed is None else allowed & named
+        places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
+        return places[::-1]
+
+    async def _by_meaning(
+        self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None
+    ) -> Positions:
+        """Return messages that mean what the question says, though none has one of its words."""
+        places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
+        places = places[::-1][:_COMPARED]
+        return await self._compared(
+            view, question, Ranked(places, np.zeros(len(places), np.float32))
+        )
+
+    async def _records(self, view: ChatView, places: Positions, limit: int) -> list[Record]:
+        """Read the records at these places, in this order. Only what can be found now is returned,
+        whatever the index says."""
+        loose = {view.indexed + at: each.seq for at, each in enumerate(view.loose)}
+        found: list[Record] = []
+        for begin in range(0, len(places), limit):
+            some = places[begin : begin + limit].tolist()
+            numbers = {place // BLOCK for place in some if place < view.indexed}
+            blocks = await self._store.search_index.blocks(view.chat_key, numbers)
+            seqs = [
+                loose[place] if place in loose else int(blocks[place // BLOCK].seqs[place % BLOCK])
+                for place in some
+                if place in loose or place // BLOCK in blocks
+            ]
+            records = {each.seq: each for each in await self._store.messages.numbered(seqs)}
+            for seq in seqs:
+                record = records.get(seq)
+                if record and not record.recalled and record.chat_key == view.chat_key:
+                    found.append(record)
+                    if len(found) == limit:
+                        return found
+        return found
+
+
+def _span(query: MessageQuery, zone: tzinfo | None) -> Span | None:
+    if not (query.since or query.until):
+        return None
+    try:
+        since = parse_date(query.since, zone, end=False) if query.since else 0.0
+    except BadDate as error:
+        raise BadSearch(f"since={error}") from None
+    try:
+        until = parse_date(query.until, zone, end=True) if query.until else _LATEST
+    except BadDate as error:
+        raise BadSearch(f"until={error}") from None
+    if since >= until:
+        raise BadSearch(
+            f"since={query.since!r} is not before until={query.until!r}: exchange the two"
+        )
+    return since, until
+
+
+def _author_terms(who: str) -> list[str]:
+    if who.strip().lower() in ("you", "bot", "me", "myself", "assistant"):
+        return [BOT]
+    plain = who.strip().removeprefix("@")
+    return [person_term(plain), full_name_term(plain)] if plain else []
+
+
+def _weights(question: SearchQuestion, hits: dict[str, TermHits], total: int) -> list[WeightedTerm]:
+    found: list[WeightedTerm] = []
+    for term in question.terms:
+        if term in hits:
+            found.append(weighted(hits[term], total, term))
+        if (name := name_term(term)) in hits:
+            found.append(weighted(hits[name], total, name, of_author=True))
+        if others := [hits[each] for each in question.related.get(term, ()) if each in hits]:
+            found.append(weighted(united(others), total, term, factor=RELATED))
+    return found
+
+
+def _mask(total: int, *places: Positions) -> NDArray[np.bool_]:
+    mask = np.zeros(total, np.bool_)
+    for each in places:
+        mask[each] = True
+    return mask
+
+
+def _scaled(cosines: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Scale similarities so that the mean is 0 and the best is 1. Unknown ones count as the
+    mean."""
+    if not known.any():
+        return np.zeros(len(cosines), np.float32)
+    above = np.where(known, cosines - cosines[known].mean(), 0.0)
+    return np.asarray(above / max(float(above.max()), 1e-9), np.float32)
+
+
+def _within(times: NDArray[np.float64], spans: Sequence[Span]) -> NDArray[np.bool_]:
+    found = np.zeros(len(times), np.bool_)
+    for since, until in spans:
+        found |= (times >= since) & (times < until)
+    return found
+
+
+def unseen_line(count: int) -> str:
+    """Return the sentence with which a prompt says that it does not show all messages.
+
+    Args:
+        count: How many earlier messages of the chat are stored and not shown.
+
+    Returns:
+        The sentence, without a line end; empty if there are none.
+    """
+    if count <= 0:
+        return ""
+    messages = "1 earlier message is" if count == 1 else f"{count:,} earlier messages are"
+    return f"{messages} not shown: find_messages finds them."

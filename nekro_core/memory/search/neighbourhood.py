@@ -1,0 +1,99 @@
+"""Reads what the index knows of messages and of those around them: numbers, times, vectors."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nekro_core.memory.search.meaning import AROUND, PAUSE_S, MessageVectors, Signs, encoded_text
+from nekro_core.memory.search.ranking import unique
+from nekro_core.memory.search.word_hits import ChatView, Positions
+from nekro_core.store import Store
+from nekro_core.store.search_blocks import BLOCK, VECTOR_BYTES
+
+_NO_SIGNS = bytes(VECTOR_BYTES)
+
+
+@dataclass(slots=True)
+class Neighbourhood:
+    """Messages, and those around them.
+
+    Attributes:
+        positions: The positions of all of them, in order.
+        seqs: Their numbers in the store; 0 if there is no such message.
+        times: Their times.
+        lengths: How many terms each has.
+        asks: Whether each only asks.
+        signs: The signs of their vectors; zeros if they are not known.
+    """
+
+    positions: Positions
+    seqs: NDArray[np.int64]
+    times: NDArray[np.float64]
+    lengths: NDArray[np.uint8]
+    asks: NDArray[np.bool_]
+    signs: Signs
+
+    def index_of(self, places: Positions) -> NDArray[np.int64]:
+        """Return the indices of these positions in the arrays."""
+        return np.searchsorted(self.positions, places).astype(np.int64)
+
+    def around(self, places: Positions) -> list[tuple[float, Signs, NDArray[np.bool_]]]:
+        """Return for each of `AROUND` what `meaning.similarities` needs of these messages."""
+        own = self.index_of(places)
+        found: list[tuple[float, Signs, NDArray[np.bool_]]] = []
+        for distance, weight in AROUND:
+            other = np.minimum(self.index_of(places + distance), len(self.positions) - 1)
+            same = (
+                (self.positions[other] == places + distance)
+                & (self.seqs[other] > 0)
+                & (np.abs(self.times[other] - self.times[own]) < PAUSE_S)
+            )
+            found.append((weight, self.signs[other], same))
+        return found
+
+
+async def neighbourhood_of(
+    store: Store, view: ChatView, places: Positions, vectors: MessageVectors | None
+) -> Neighbourhood:
+    """Read what the index knows of the messages at these places and around them."""
+    distances = np.array([distance for distance, _ in AROUND])
+    wanted = unique((places[:, None] + distances).reshape(-1))
+    wanted = wanted[(wanted >= 0) & (wanted < view.total)]
+    found = Neighbourhood(
+        positions=wanted,
+        seqs=np.zeros(len(wanted), np.int64),
+        times=np.zeros(len(wanted), np.float64),
+        lengths=np.zeros(len(wanted), np.uint8),
+        asks=np.zeros(len(wanted), np.bool_),
+        signs=np.zeros((len(wanted), VECTOR_BYTES), np.uint8),
+    )
+    inside = wanted[wanted < view.indexed]
+    table = await store.search_index.block_table(view.chat_key, set((inside // BLOCK).tolist()))
+    rows = table.rows(inside)
+    there = rows >= 0
+    at, rows = np.flatnonzero(there), rows[there]
+    found.seqs[at] = table.seqs[rows]
+    found.times[at] = table.times[rows]
+    found.lengths[at] = table.lengths[rows]
+    found.asks[at] = table.asks[rows]
+    found.signs[at] = table.vectors[rows]
+    loose = view.loose
+    for index in range(len(inside), len(wanted)):
+        message = loose[int(wanted[index]) - view.indexed]
+        found.seqs[index] = message.seq
+        found.times[index] = message.time
+        found.lengths[index] = min(message.found.length, 255)
+        found.asks[index] = message.found.asks
+        if vectors is not None:
+            text = encoded_text(message.name, message.found.text)
+            signs = vectors.cached(text) or _NO_SIGNS
+            found.signs[index] = np.frombuffer(signs, np.uint8)
+    return found
+
+
+def put_signs(found: Neighbourhood, indices: Iterable[int], signs: Iterable[bytes]) -> None:
+    """Store signs that were computed now."""
+    for index, each in zip(indices, signs, strict=True):
+        found.signs[index] = np.frombuffer(each, np.uint8)

@@ -1,0 +1,96 @@
+"""Reads what a question asks for: its terms, related terms, and the times that it names."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from functools import cache
+from importlib.resources import files
+
+from nekro_core.memory.search.dates import Span, spans_in, without_relative_times
+from nekro_core.memory.search.terms import terms_of
+
+LONGEST_QUESTION = 1000
+"""Characters of a question that are read. A model's question has one sentence."""
+_MOST_TERMS = 40
+"""Maximum number of terms that are searched. Each reads up to thirty pages of the index."""
+
+_ASKING_WORDS = frozenset(
+    terms_of(
+        "many much kind sort say tell mention talk discuss speak ever someone something somebody "
+        "anyone anything anybody remember know find message messages chat"
+    )
+)
+"""Words by which people ask. A message that answers does not have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuestion:
+    """What a question asks for.
+
+    Attributes:
+        text: The question.
+        terms: Its terms.
+        related: For some terms, terms of the same field: what is said of a pet says "dog".
+        spans: The times that it names.
+    """
+
+    text: str
+    terms: tuple[str, ...]
+    related: Mapping[str, tuple[str, ...]]
+    spans: tuple[Span, ...]
+
+
+def read_question(text: str, now: float, zone: tzinfo | None = None) -> SearchQuestion:
+    """Read a question. Any text is allowed; nothing in it is an operator.
+
+    Args:
+        text: The question.
+        now: The present time, for "last week" and the like.
+        zone: The time zone of the times that it names; None for the machine's.
+    """
+    text = text[:LONGEST_QUESTION]
+    terms = dict.fromkeys(terms_of(_asking_pattern().sub(" ", without_relative_times(text))))
+    spans = tuple(spans_in(text, now, zone))
+    telling = [term for term in terms if term not in _ASKING_WORDS]
+    if not telling and not spans:
+        telling = list(terms)
+    chosen = telling[:_MOST_TERMS]
+    related = {term: _related()[term] for term in chosen if term in _related()}
+    return SearchQuestion(text, tuple(chosen), related, spans)
+
+
+@cache
+def _asking_pattern() -> re.Pattern[str]:
+    """Return the pattern of the words in the file ``asking.txt``."""
+    text = (files("nekro_core.memory.search") / "asking.txt").read_text("utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    words = [word for line in lines for word in line.split()]
+    return re.compile("|".join(sorted(words, key=len, reverse=True)))
+
+
+@cache
+def _related() -> Mapping[str, tuple[str, ...]]:
+    """Return the related terms of each term, from the file ``related.txt``."""
+    text = (files("nekro_core.memory.search") / "related.txt").read_text("utf-8")
+    found: dict[str, dict[str, None]] = {}
+    for line in text.splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        general, colon, particular = line.partition(":")
+        members = [dict.fromkeys(_whole_terms(each)) for each in (particular or general).split()]
+        names = (
+            [dict.fromkeys(_whole_terms(each)) for each in general.split()] if colon else members
+        )
+        for name in names:
+            for term in name:
+                for member in [*members, *names]:
+                    found.setdefault(term, {}).update(member)
+    return {term: tuple(each for each in others if each != term) for term, others in found.items()}
+
+
+def _whole_terms(word: str) -> list[str]:
+    """Return the terms of a word of the list. Of a Chinese or Japanese word, only its pairs: a
+    single character of it means something else."""
+    terms = terms_of(word)
+    return [each for each in terms if len(each) > 1] or terms

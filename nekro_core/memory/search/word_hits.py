@@ -1,0 +1,199 @@
+"""Reads which messages of a chat have which terms: from the pages of the index, and from the newest
+messages, which are in no segment yet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from anyio import to_thread
+from numpy.typing import NDArray
+
+from nekro_core.chat import ChatKey
+from nekro_core.memory.search.indexer import terms_in
+from nekro_core.memory.search.message import MessageTerms
+from nekro_core.store import Store
+from nekro_core.store.database import Row
+from nekro_core.store.search_index import SearchSegment
+from nekro_core.store.search_pages import (
+    Postings,
+    bucket_of,
+    counts,
+    lengths,
+    positions,
+    posting,
+    postings_of,
+)
+
+NEWEST_READ = 600
+"""Maximum number of newest messages in no segment that a search reads. There are at most two
+hundred of them, unless the indexer is behind."""
+
+Positions = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class TermHits:
+    """The messages that have a term, in order.
+
+    Attributes:
+        positions: Their positions in the chat.
+        postings: How often each has the term, and how many terms it has, as in the index. The
+            positions in them are not used.
+    """
+
+    positions: Positions
+    postings: Postings
+
+    @property
+    def counts(self) -> Floats:
+        """How often each message has the term."""
+        return counts(self.postings)
+
+    def lengths_at(self, indices: NDArray[np.int64]) -> Floats:
+        """Return how many terms the messages with these indices have."""
+        return lengths(self.postings[indices])
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message that is in no segment yet, with what the index will hold of it."""
+
+    seq: int
+    time: float
+    found: MessageTerms
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatView:
+    """What a search sees of a chat.
+
+    Attributes:
+        chat_key: The chat.
+        segments: Its segments.
+        indexed: The number of positions in segments. The first of ``newest`` has this position.
+        newest: The newest messages that were not recalled.
+        unread: Whether there are messages between the segments and ``newest``: the index is behind.
+        removed: Positions of messages that were recalled, edited or deleted after they were
+            indexed.
+        edited: Those of the removed messages that still exist, in their new form. They have the
+            positions after ``newest``.
+    """
+
+    chat_key: ChatKey
+    segments: Sequence[SearchSegment]
+    indexed: int
+    newest: Sequence[NewMessage]
+    unread: bool
+    removed: Positions
+    edited: Sequence[NewMessage]
+
+    @property
+    def loose(self) -> Sequence[NewMessage]:
+        """The messages that are not read from segments."""
+        return (*self.newest, *self.edited)
+
+    @property
+    def total(self) -> int:
+        """The number of positions."""
+        return self.indexed + len(self.newest) + len(self.edited)
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of terms of a message."""
+        terms = sum(each.terms for each in self.segments)
+        terms += sum(each.found.length for each in self.loose)
+        return max(terms / max(self.total, 1), 1.0)
+
+
+async def view_of(store: Store, chat_key: ChatKey) -> ChatView:
+    """Read what a search needs to know of a chat."""
+    index = store.search_index
+    segments = await index.segments(chat_key)
+    after = segments[-1].last_seq if segments else 0
+    rows = await store.messages.newest_rows(chat_key, after, NEWEST_READ)
+    unread = False
+    if len(rows) == NEWEST_READ:
+        (oldest,) = await store.messages.rows_after(chat_key, after, 1)
+        unread = bool(oldest["seq"] < rows[0]["seq"])
+    changed = await index.changed(chat_key)
+    places = await index.positions(chat_key, segments, changed) if changed else {}
+    edited = await store.messages.rows_numbered(places) if places else []
+    return ChatView(
+        chat_key=chat_key,
+        segments=segments,
+        indexed=segments[-1].start + segments[-1].count if segments else 0,
+        newest=_present(rows),
+        unread=unread,
+        removed=np.array(sorted(places.values()), np.int64),
+        edited=_present(edited),
+    )
+
+
+async def hits_of(store: Store, view: ChatView, terms: Iterable[str]) -> dict[str, TermHits]:
+    """Get the messages that have each of the terms. Terms that no message has are left out."""
+    wanted = list(dict.fromkeys(terms))
+    pages: dict[int, tuple[SearchSegment, list[str]]] = {}
+    for segment in view.segments:
+        for term in wanted:
+            page = segment.page(bucket_of(term, segment.buckets))
+            pages.setdefault(page, (segment, []))[1].append(term)
+    stored = await store.search_index.pages(list(pages))
+    if len(stored) > _IN_THREAD:
+        return await to_thread.run_sync(_joined, view, wanted, pages, stored)
+    return _joined(view, wanted, pages, stored)
+
+
+_IN_THREAD = 1000
+"""More pages than this are decoded in a thread. A page takes 8 µs."""
+
+
+def _joined(
+    view: ChatView,
+    terms: Sequence[str],
+    pages: Mapping[int, tuple[SearchSegment, list[str]]],
+    stored: Mapping[int, bytes],
+) -> dict[str, TermHits]:
+    parts: dict[str, list[tuple[int, Postings]]] = {}
+    for page, (segment, some) in pages.items():
+        if page in stored:
+            for term, postings in postings_of(stored[page], some).items():
+                parts.setdefault(term, []).append((segment.start, postings))
+    loose = _of_loose(view, terms)
+    found: dict[str, TermHits] = {}
+    for term in terms:
+        each = parts.get(term, [])
+        places = [positions(postings) + start for start, postings in each]
+        packed = [postings for _, postings in each]
+        if term in loose:
+            places.append(np.array([position for position, _ in loose[term]], np.int64))
+            packed.append(np.array([each for _, each in loose[term]], np.uint32))
+        if not places:
+            continue
+        hits = TermHits(np.concatenate(places), np.concatenate(packed))
+        if len(view.removed):
+            kept = ~np.isin(hits.positions, view.removed)
+            hits = TermHits(hits.positions[kept], hits.postings[kept])
+        if len(hits.positions):
+            found[term] = hits
+    return found
+
+
+def _of_loose(view: ChatView, terms: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    wanted = set(terms)
+    for position, message in enumerate(view.loose, view.indexed):
+        has = message.found.terms
+        for term in wanted.intersection(has):
+            packed = posting(0, has[term], message.found.length)
+            found.setdefault(term, []).append((position, packed))
+    return found
+
+
+def _present(rows: Iterable[Row]) -> list[NewMessage]:
+    return [
+        NewMessage(row["seq"], row["time"], terms_in(row), row["user_name"])
+        for row in rows
+        if not row["recalled"]
+    ]

@@ -1,0 +1,1 @@
+"""Summaries of what was said before the messages that a prompt shows."""

@@ -1,0 +1,422 @@
+"""Shows and changes what the bot remembers: notes, summaries, links between chats, documents.
+
+The audit log never has the text of a note: a note has words of people, and the log outlives their
+erasure. So a deleted note does not come back; `Memory.end_note` can be taken back.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from nekro_core.chat import ChatKey
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.notes.book import NewNote
+from nekro_core.memory.notes.json_lines import ImportedNotes, export_lines, import_lines
+from nekro_core.operator.actions import Area, action, query
+from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.errors import InvalidParameters
+from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.store import RECORDS_LEVEL, SUMMARIES_LEVEL, NoteOrigin, NoteRow, Store, SummaryRow
+from nekro_core.store.knowledge_index import FoundPiece, KnownFile
+
+UserId = Annotated[str, Field(max_length=200)]
+LinkName = Annotated[str, Field(min_length=1, max_length=64)]
+_SUMMARIES = 200
+"""Number of newest summaries that are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedChat:
+    """How much the bot remembers of a chat.
+
+    Attributes:
+        chat_key: The chat.
+        notes: Its notes, with those that do not hold any more.
+        summaries: Its summaries of older messages.
+        link: The name that all chats have which share their notes with it; empty if there is none.
+    """
+
+    chat_key: ChatKey
+    notes: int
+    summaries: int
+    link: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedNotes:
+    """Notes as JSON lines. ``count`` is their number."""
+
+    lines: str
+    count: int
+
+
+class Memory(Area):
+    """What the bot remembers of all chats.
+
+    Args:
+        audit: The audit log.
+        memory: The memory.
+        store: The store.
+    """
+
+    name = "memory"
+
+    def __init__(self, audit: AuditLog, memory: MemoryKeeper, store: Store) -> None:
+        super().__init__(audit)
+        self._memory = memory
+        self._store = store
+
+    @query(role=AccessRole.VIEWER)
+    async def chats(self, actor: Actor) -> list[RememberedChat]:  # noqa: ARG002
+        """List the chats of which the bot remembers something, or which are linked."""
+        notes = dict(await self._store.notes.chats())
+        summaries = await self._store.summaries.counts()
+        links = {key: name for name, chats in self._memory.scope.links().items() for key in chats}
+        return [
+            RememberedChat(
+                chat_key=key,
+                notes=notes.get(key, 0),
+                summaries=summaries.get(key, 0),
+                link=links.get(key, ""),
+            )
+            for key in sorted({*notes, *summaries, *links})
+        ]
+
+    @query(role=AccessRole.VIEWER)
+    async def notes(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        words: str = "",
+        about_id: UserId | None = None,
+        ended: bool = False,
+    ) -> list[NoteRow]:
+        """List the notes that may be read in a chat, newest first, or search them.
+
+        Args:
+            chat_key: The chat.
+            words: Only notes with one of these words, the best first.
+            about_id: Only notes about this person; an empty id means notes about the chat.
+            ended: Whether notes that do not hold any more are included.
+        """
+        book = self._memory.notes
+        if words.strip():
+            found = await book.find(chat_key, words, about=about_id, limit=50)
+            return [each for each in found if ended or each.holds]
+        about = None if about_id is None else [about_id]
+        return await book.listed(chat_key, about=about, ended=ended)
+
+    @query(role=AccessRole.VIEWER)
+    async def summaries(self, actor: Actor, *, chat_key: ChatKey) -> list[SummaryRow]:  # noqa: ARG002
+        """List the newest summaries of a chat: the summary of summaries, then those of messages.
+
+        Args:
+            chat_key: The chat.
+        """
+        of = self._store.summaries.of_chat
+        whole = await of(chat_key, level=SUMMARIES_LEVEL, limit=1)
+        return [*whole, *await of(chat_key, level=RECORDS_LEVEL, limit=_SUMMARIES)]
+
+    @query(role=AccessRole.VIEWER)
+    async def links(self, actor: Actor) -> dict[str, list[ChatKey]]:  # noqa: ARG002
+        """List the chats that share their notes, by the name of the link."""
+        return self._memory.scope.links()
+
+    @query(role=AccessRole.OPERATOR)
+    async def export_notes(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey | None = None,
+    ) -> ExportedNotes:
+        """Get notes as JSON lines, with those that do not hold any more.
+
+        Args:
+            chat_key: The chat in which they were said; none for all chats.
+        """
+        keys = [chat_key] if chat_key else [key for key, _ in await self._store.notes.chats()]
+        notes: list[NoteRow] = []
+        for key in keys:
+            notes += await self._store.notes.of_chats([key], ended=True)
+        return ExportedNotes(lines=export_lines(notes), count=len(notes))
+
+    @action(role=AccessRole.OPERATOR, takes_file=True)
+    async def import_notes(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        lines: SecretStr,
+        chat_key: ChatKey | None = None,
+    ) -> Change[ImportedNotes]:
+        """Keep the notes of an export.
+
+        Args:
+            lines: The JSON lines. They are not written into the audit log.
+            chat_key: The chat that gets all notes; none for the chats that the lines name.
+        """
+        text = lines.get_secret_value()
+        done = await import_lines(self._memory.notes, text, chat_key=chat_key)
+        counts = {"kept": done.kept, "existed": done.existed, "refused": done.refused_count}
+        return Change(result=done, subject=str(chat_key or ""), new=counts)
+
+    @action(role=AccessRole.OPERATOR)
+    async def add_note(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        text: SecretStr,
+        about_id: UserId = "",
+        about_name: UserId = "",
+    ) -> Change[NoteRow]:
+        """Keep a note in a chat.
+
+        Args:
+            chat_key: The chat.
+            text: The note. It is not written into the audit log.
+            about_id: The platform's id of the person that it is about; empty for the chat.
+            about_name: The person's name.
+        """
+        new = NewNote(
+            text=text.get_secret_value(),
+            about_id=about_id,
+            about_name=about_name,
+            origin=NoteOrigin.OPERATOR,
+        )
+        kept = await self._memory.notes.keep(chat_key, new)
+        assert kept is not None, "nothing was read, so nothing can be gone"
+        note = kept.note
+        undo = None
+        if not kept.existed and not kept.replaced:
+            undo = UndoCall(
+                action="memory.delete_note",
+                parameters={"chat_key": str(chat_key), "note_id": note.note_id},
+            )
+        return Change(result=note, subject=f"{chat_key} {note.note_id}", undo=undo)
+
+    @action(role=AccessRole.OPERATOR)
+    async def rewrite_note(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        note_id: int,
+        text: SecretStr,
+    ) -> Change[NoteRow]:
+        """Replace the text of a note.
+
+        Args:
+            chat_key: A chat in which it may be read.
+            note_id: The number of the note.
+            text: The new text. It is not written into the audit log.
+        """
+        await self._memory.notes.rewrite(chat_key, note_id, text.get_secret_value())
+        note = await self._memory.notes.get(chat_key, note_id)
+        return Change(result=note, subject=f"{chat_key} {note_id}")
+
+    @action(role=AccessRole.OPERATOR)
+    async def end_note(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        note_id: int,
+    ) -> Change[NoteRow]:
+        """Write that a note does not hold any more. Prompts do not show it, and a search finds it.
+
+        Args:
+            chat_key: A chat in which it may be read.
+            note_id: The number of the note.
+        """
+        note = await self._memory.notes.get(chat_key, note_id)
+        await self._memory.notes.end(note.chat_key, [note_id])
+        return self._switched(await self._memory.notes.get(chat_key, note_id), "memory.hold_note")
+
+    @action(role=AccessRole.OPERATOR)
+    async def hold_note(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        note_id: int,
+    ) -> Change[NoteRow]:
+        """Write that a note holds again.
+
+        Args:
+            chat_key: A chat in which it may be read.
+            note_id: The number of the note.
+        """
+        note = await self._memory.notes.get(chat_key, note_id)
+        await self._memory.notes.rewrite(chat_key, note_id, note.text)
+        return self._switched(await self._memory.notes.get(chat_key, note_id), "memory.end_note")
+
+    @staticmethod
+    def _switched(note: NoteRow, back: str) -> Change[NoteRow]:
+        given = {"chat_key": str(note.chat_key), "note_id": note.note_id}
+        return Change(
+            result=note,
+            subject=f"{note.chat_key} {note.note_id}",
+            old="ended" if note.holds else "holds",
+            new="holds" if note.holds else "ended",
+            undo=UndoCall(action=back, parameters=given),
+        )
+
+    @action(role=AccessRole.OPERATOR, destructive=True)
+    async def delete_note(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        note_id: int,
+    ) -> Change[None]:
+        """Delete a note. It cannot be undone, because the audit log has no words of people.
+
+        Args:
+            chat_key: A chat in which it may be read.
+            note_id: The number of the note.
+        """
+        await self._memory.notes.delete(chat_key, note_id)
+        return Change(result=None, subject=f"{chat_key} {note_id}")
+
+    @action(role=AccessRole.OPERATOR, destructive=True)
+    async def delete_summaries(self, actor: Actor, *, chat_key: ChatKey) -> Change[int]:  # noqa: ARG002
+        """Delete the summaries of a chat. The newest older messages are summarized again when the
+        chat goes on; the messages stay.
+
+        Args:
+            chat_key: The chat.
+        """
+        count = await self._store.summaries.count(chat_key)
+        await self._store.summaries.delete_of_chat(chat_key)
+        return Change(result=count, subject=str(chat_key), old=count, new=0)
+
+    @action(role=AccessRole.OPERATOR)
+    async def link(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_keys: Annotated[list[ChatKey], Field(min_length=1, max_length=50)],
+        name: LinkName,
+    ) -> Change[list[ChatKey]]:
+        """Let chats share their notes and documents. What was said in one of them, also in private,
+        is then known in all of them.
+
+        Args:
+            chat_keys: The chats.
+            name: The name of the link. Chats that have it already are linked with them too.
+        """
+        before = await self._memory.scope.link(chat_keys, name)
+        return self._linked(before, name)
+
+    @action(role=AccessRole.OPERATOR)
+    async def unlink(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_keys: Annotated[list[ChatKey], Field(min_length=1, max_length=50)],
+    ) -> Change[list[ChatKey]]:
+        """End the links of chats. Each one then knows only what was said in it.
+
+        Args:
+            chat_keys: The chats.
+        """
+        return self._linked(await self._memory.scope.link(chat_keys, ""), "")
+
+    def _linked(self, before: dict[ChatKey, str], name: str) -> Change[list[ChatKey]]:
+        keys = [*map(str, before)]
+        names = set(before.values())
+        undo = None
+        if len(names) == 1:  # Otherwise no single action brings the links back.
+            (old,) = names
+            undo = (
+                UndoCall(action="memory.link", parameters={"chat_keys": keys, "name": old})
+                if old
+                else UndoCall(action="memory.unlink", parameters={"chat_keys": keys})
+            )
+        return Change(
+            result=self._memory.scope.linked(name) if name else [],
+            subject=name or ", ".join(keys),
+            old={str(key): link for key, link in before.items()},
+            new=name,
+            undo=undo,
+        )
+
+    @query(role=AccessRole.VIEWER)
+    async def documents(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey | None = None,
+        all_chats: bool = False,
+    ) -> list[KnownFile]:
+        """List the documents, each with the reason if it cannot be searched.
+
+        Args:
+            chat_key: Those that may be read in this chat; none for those of all chats' use.
+            all_chats: Whether the documents of all chats are listed.
+        """
+        return [*await self._memory.knowledge.files(chat_key, all_chats=all_chats)]
+
+    @query(role=AccessRole.VIEWER)
+    async def search_documents(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        words: str,
+    ) -> list[FoundPiece]:
+        """Find pieces of documents as the bot does in a chat.
+
+        Args:
+            chat_key: The chat.
+            words: The words.
+        """
+        return await self._memory.knowledge.search(chat_key, words, 10)
+
+    @action(role=AccessRole.OPERATOR, takes_file=True)
+    async def put_document(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        name: Annotated[str, Field(min_length=1, max_length=200)],
+        content: SecretStr,
+        chat_key: ChatKey | None = None,
+    ) -> Change[KnownFile]:
+        """Give the bot a document. One of the same name is replaced.
+
+        Args:
+            name: The name of the file; its ending says its kind.
+            content: The file in base64.
+            chat_key: The chat that may read it; none for all chats.
+        """
+        try:
+            data = base64.b64decode(content.get_secret_value(), validate=True)
+        except (binascii.Error, ValueError):
+            raise InvalidParameters({"content": "no base64; encode the file in base64"}) from None
+        file = await self._memory.knowledge.learn(chat_key, name, data)
+        undo = UndoCall(
+            action="memory.delete_document", parameters={"scope": file.scope, "path": file.path}
+        )
+        about = {"pieces": file.pieces, "bytes": file.size}
+        return Change(result=file, subject=f"{file.scope}/{file.path}", new=about, undo=undo)
+
+    @action(role=AccessRole.OPERATOR, destructive=True)
+    async def delete_document(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        scope: Annotated[str, Field(max_length=200)],
+        path: Annotated[str, Field(min_length=1, max_length=1000)],
+    ) -> Change[None]:
+        """Delete a document from its folder.
+
+        Args:
+            scope: ``bot``, or the folder of a chat, as the list of documents names it.
+            path: Its path there.
+        """
+        await self._memory.knowledge.forget(scope, path)
+        return Change(result=None, subject=f"{scope}/{path}")

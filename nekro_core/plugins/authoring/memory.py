@@ -1,0 +1,180 @@
+"""What plugins may do with the memory of the chat of a call: `AgentCtx.memory`."""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.memory.knowledge.library import cited
+from nekro_core.memory.notes.book import NewNote, NoSuchNote, NoteRefused
+from nekro_core.store import NoteKind, NoteOrigin, NoteRow
+from nekro_core.tools.outcome import ToolFailure
+
+if TYPE_CHECKING:
+    from nekro_core.plugins.authoring.context import AgentCtx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatNote:
+    """A note, as plugins see it.
+
+    Attributes:
+        note_id: The number of the note.
+        text: The note.
+        about_id: The platform's id of the person that it is about; empty for the chat.
+        about_name: The name of that person; may be empty.
+        said_by: The platform's id of the person who said it; may be empty.
+        kind: ``fact``, ``wish`` or ``decision``.
+        since: Since when it holds, in seconds since 1970.
+        until: Until when it held; 0 while it holds.
+    """
+
+    note_id: int
+    text: str
+    about_id: str
+    about_name: str
+    said_by: str
+    kind: str
+    since: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeEntry:
+    """A piece of a document.
+
+    Attributes:
+        source: Where it is from: file, page and heading.
+        text: The piece.
+    """
+
+    source: str
+    text: str
+
+
+class ChatMemory:
+    """The memory of one chat. What was said in other chats cannot be reached, unless an operator
+    has linked them.
+
+    Args:
+        ctx: The context of the call.
+    """
+
+    def __init__(self, ctx: "AgentCtx") -> None:
+        self._ctx = ctx
+
+    @property
+    def _keeper(self) -> MemoryKeeper:
+        found = self._ctx.services.memory
+        if found is None or not found.settings.notes:
+            raise ToolFailure("notes are switched off here (NEKRO_MEMORY__NOTES)")
+        return found
+
+    async def remember(self, text: str, *, about: str = "", kind: str = "fact") -> ChatNote:
+        """Keep a note. A near double of the same person is replaced.
+
+        Args:
+            text: The note, at most 500 characters.
+            about: The id or name of the person that it is about; empty for the chat.
+            kind: ``fact``, ``wish`` or ``decision``.
+
+        Returns:
+            The note.
+
+        Raises:
+            ToolFailure: The text is empty or too long, the chat does not know that person, or the
+                person wants nothing to be remembered. The text says which.
+        """
+        ctx, keeper = self._ctx, self._keeper
+        if kind not in {each.value for each in NoteKind}:
+            raise ToolFailure(f"kind {kind!r}: expected {', '.join(NoteKind)}")
+        person = await ctx.known_person(about) if about else None
+        source = await keeper.source_of(ctx.chat, ctx.message_id)
+        new = NewNote(
+            text=text,
+            about_id=person.user_id if person else "",
+            about_name=person.name if person else "",
+            said_by=ctx.from_user_id,
+            kind=NoteKind(kind),
+            origin=NoteOrigin.BOT if ctx.run_id else NoteOrigin.PLUGIN,
+            source_seq=source,
+        )
+        try:
+            kept = await keeper.notes.keep(ctx.chat, new)
+        except NoteRefused as error:
+            raise ToolFailure(str(error)) from None
+        assert kept is not None, "nothing was read, so nothing can be gone"
+        return _shown(kept.note)
+
+    async def forget(self, note_id: int) -> ChatNote:
+        """Delete a note.
+
+        Args:
+            note_id: The number of the note.
+
+        Returns:
+            The deleted note.
+
+        Raises:
+            ToolFailure: This chat has no such note.
+        """
+        try:
+            return _shown(await self._keeper.notes.delete(self._ctx.chat, note_id))
+        except NoSuchNote as error:
+            raise ToolFailure(str(error)) from None
+
+    async def find(self, words: str = "", *, about: str = "", limit: int = 10) -> list[ChatNote]:
+        """Search the notes, also those that do not hold any more.
+
+        Args:
+            words: The words; empty for the newest notes.
+            about: The id or name of a person; empty for all notes.
+            limit: The largest number of notes, 1 to 50.
+
+        Returns:
+            The notes, the best first.
+
+        Raises:
+            ToolFailure: The chat does not know that person.
+        """
+        ctx = self._ctx
+        person = (await ctx.known_person(about)).user_id if about else None
+        found = await self._keeper.notes.find(ctx.chat, words, about=person, limit=limit)
+        return [_shown(each) for each in found]
+
+    async def search_knowledge(self, words: str, *, limit: int = 5) -> list[KnowledgeEntry]:
+        """Find pieces of the documents of the bot and of the chat.
+
+        Args:
+            words: The words.
+            limit: The largest number of pieces, 1 to 20.
+
+        Returns:
+            The pieces, the best first.
+
+        Raises:
+            ToolFailure: There are no documents here, or they cannot be read.
+        """
+        keeper = self._ctx.services.memory
+        if keeper is None or not keeper.settings.knowledge:
+            raise ToolFailure("documents are switched off here (NEKRO_MEMORY__KNOWLEDGE)")
+        try:
+            found = await keeper.knowledge.search(self._ctx.chat, words, limit)
+            if not found and not await keeper.knowledge.files(self._ctx.chat):
+                raise ToolFailure("there are no documents here: /learn with a file adds one")
+        except (OSError, sqlite3.Error) as error:
+            raise ToolFailure(f"the documents cannot be read: {error}") from None
+        return [KnowledgeEntry(source=cited(each), text=each.text) for each in found]
+
+
+def _shown(note: NoteRow) -> ChatNote:
+    return ChatNote(
+        note_id=note.note_id,
+        text=note.text,
+        about_id=note.about_id,
+        about_name=note.about_name,
+        said_by=note.said_by,
+        kind=note.kind.value,
+        since=note.since,
+        until=note.until,
+    )

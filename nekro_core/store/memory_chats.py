@@ -1,0 +1,84 @@
+"""Stores how far the memory of each chat is, which chats share notes, and who is not remembered."""
+
+from dataclasses import dataclass
+
+from nekro_core.chat import ChatKey
+from nekro_core.store.database import Database, SqlStatement, upsert
+
+MAX_LINKED = 50
+"""Maximum number of chats that share their notes. Each prompt reads the notes of all of them."""
+_ALL = ""
+"""The key of the row that says which records are older than the notes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryProgress:
+    """How far the memory of a chat is.
+
+    Attributes:
+        drawn_through: The newest record out of which notes were drawn.
+        link: The name that all chats share whose notes are shared; empty if there is none.
+    """
+
+    drawn_through: int = 0
+    link: str = ""
+
+
+class MemoryChatRepository:
+    """The rows of ``memory_chats`` and ``memory_off``. They are few and read into memory when the
+    bot starts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def all(self) -> dict[ChatKey, MemoryProgress]:
+        """Get the rows of all chats."""
+        rows = await self._database.read("SELECT * FROM memory_chats WHERE chat_key <> ?", _ALL)
+        return {
+            ChatKey.parse(row["chat_key"]): MemoryProgress(
+                drawn_through=int(row["drawn_through"]),
+                link=row["link"],
+            )
+            for row in rows
+        }
+
+    async def begin(self, newest_seq: int) -> int:
+        """Return the newest record of the time before there were notes. The first call stores
+        ``newest_seq`` as this number."""
+        await self._database.write(
+            SqlStatement(
+                "INSERT INTO memory_chats (chat_key, drawn_through) VALUES (?, ?) "
+                "ON CONFLICT (chat_key) DO NOTHING",
+                (_ALL, newest_seq),
+            )
+        )
+        (row,) = await self._database.read(
+            "SELECT drawn_through FROM memory_chats WHERE chat_key = ?", _ALL
+        )
+        return int(row["drawn_through"])
+
+    async def put(self, chat_key: ChatKey, progress: MemoryProgress) -> None:
+        """Store the row of a chat."""
+        await self._database.write(
+            upsert(
+                "memory_chats",
+                {
+                    "chat_key": str(chat_key),
+                    "drawn_through": progress.drawn_through,
+                    "link": progress.link,
+                },
+                key=("chat_key",),
+            )
+        )
+
+    async def off(self) -> set[str]:
+        """Get the digests of all people about whom nothing is remembered."""
+        return {row["digest"] for row in await self._database.read("SELECT digest FROM memory_off")}
+
+    async def set_off(self, digest: str, *, off: bool, now: float) -> None:
+        """Store whether nothing is remembered about a person."""
+        if off:
+            statement = upsert("memory_off", {"digest": digest, "since": now}, key=("digest",))
+        else:
+            statement = SqlStatement("DELETE FROM memory_off WHERE digest = ?", (digest,))
+        await self._database.write(statement)

@@ -1,0 +1,296 @@
+"""Stores the notes: what was said in a chat and what the bot shall remember.
+
+A note belongs to the chat in which it was said. All reads name the chats whose notes may be read,
+so that no note reaches another chat by accident.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nekro_core.chat import ChatKey
+from nekro_core.store.database import Database, Row, SqlStatement, Value
+from nekro_core.store.person import chat_key_in, is_one_of
+
+_SLICE = 200
+"""Number of notes that one write deletes."""
+MAX_READ = 2_000
+"""Maximum number of notes that one query returns. A chat has at most 500; 50 chats can be
+linked."""
+
+
+class NoteKind(StrEnum):
+    """What a note is: something that is so, something that somebody wants, or what was decided."""
+
+    FACT = "fact"
+    WISH = "wish"
+    DECISION = "decision"
+
+
+class NoteOrigin(StrEnum):
+    """Who made a note: the bot in a turn, the model that draws notes out of a conversation, a
+    member or an operator by hand, an import, or a plugin."""
+
+    BOT = "bot"
+    DRAWN = "drawn"
+    MEMBER = "member"
+    OPERATOR = "operator"
+    IMPORTED = "imported"
+    PLUGIN = "plugin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRow:
+    """A note.
+
+    Attributes:
+        note_id: The number of the note; 0 before it is stored.
+        chat_key: The chat in which it was said.
+        about_id: The person that it is about; empty if it is about the chat.
+        about_name: The name of that person at that time.
+        said_by: The person who said it; empty if nobody of the chat did.
+        kind: What it is.
+        origin: Who made it.
+        text: The note.
+        source_seq: The record that it comes from; 0 if there is none.
+        since: Since when it holds, in seconds since 1970.
+        until: Until when it held; 0 while it holds.
+        replaced_by: The note that corrected it; 0 if there is none.
+        changed: When it was stored or changed.
+    """
+
+    chat_key: ChatKey
+    text: str
+    note_id: int = 0
+    about_id: str = ""
+    about_name: str = ""
+    said_by: str = ""
+    kind: NoteKind = NoteKind.FACT
+    origin: NoteOrigin = NoteOrigin.BOT
+    source_seq: int = 0
+    since: float = 0.0
+    until: float = 0.0
+    replaced_by: int = 0
+    changed: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it was not corrected."""
+        return not self.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRange:
+    """Records of a chat that a model has read. What it made of them is stored only if all of them
+    are still there when it is stored, so that an erasure meanwhile is not undone."""
+
+    chat_key: ChatKey
+    seqs: tuple[int, ...]
+
+    def condition(self) -> tuple[str, tuple[Value, ...]]:
+        """Return the condition that none of the records was deleted or recalled."""
+        theirs, values = _in_numbers("seq", self.seqs)
+        return (
+            f"(SELECT COUNT(*) FROM messages WHERE chat_key = ? AND {theirs} AND recalled = ?) = ?",
+            (str(self.chat_key), *values, False, len(self.seqs)),
+        )
+
+
+class NoteRepository:
+    """The notes of all chats."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self,
+        note: NoteRow,
+        *,
+        replaces: Collection[int] = (),
+        read: RecordRange | None = None,
+    ) -> int:
+        """Store a note, and end the notes that it replaces. Returns its number; 0 if one of the
+        records in ``read`` is gone. Raises `StoreError`."""
+        columns = {
+            "chat_key": (str(note.chat_key), "TEXT"),
+            "about_id": (note.about_id, "TEXT"),
+            "about_name": (note.about_name, "TEXT"),
+            "said_by": (note.said_by, "TEXT"),
+            "kind": (note.kind.value, "TEXT"),
+            "origin": (note.origin.value, "TEXT"),
+            "text": (note.text, "TEXT"),
+            "source_seq": (note.source_seq, "BIGINT"),
+            "since": (note.since, "DOUBLE PRECISION"),
+            "until": (note.until, "DOUBLE PRECISION"),
+            "replaced_by": (note.replaced_by, "BIGINT"),
+            "changed": (note.changed, "DOUBLE PRECISION"),
+        }
+        still, values = read.condition() if read is not None else ("1 = 1", ())
+        # PostgreSQL takes a bare parameter of a SELECT as text, so each one has its type.
+        cast = ", ".join(f"CAST(? AS {kind})" for _, kind in columns.values())
+        insert = SqlStatement(
+            f"INSERT INTO memory_notes ({', '.join(columns)}) SELECT {cast} WHERE {still} "
+            "RETURNING id",
+            (*(value for value, _ in columns.values()), *values),
+        )
+        (rows,) = await self._database.write(insert)
+        if not rows:
+            return 0
+        new = int(rows[0]["id"])
+        if replaces:
+            await self.end(replaces, chat_key=note.chat_key, until=note.since, replaced_by=new)
+        return new
+
+    async def end(
+        self, notes: Collection[int], *, chat_key: ChatKey, until: float, replaced_by: int = 0
+    ) -> None:
+        """Write that notes of a chat do not hold any more."""
+        theirs, values = _in_numbers("id", notes)
+        await self._database.write(
+            SqlStatement(
+                f"UPDATE memory_notes SET until = ?, replaced_by = ?, changed = ? WHERE {theirs} "
+                "AND until = 0 AND chat_key = ?",
+                (until, replaced_by, until, *values, str(chat_key)),
+            )
+        )
+
+    async def rewrite(self, note_id: int, *, text: str, until: float, changed: float) -> None:
+        """Replace the text of a note, and until when it holds."""
+        sql = "UPDATE memory_notes SET text = ?, until = ?, changed = ? WHERE id = ?"
+        await self._database.write(SqlStatement(sql, (text, until, changed, note_id)))
+
+    async def delete(self, notes: Collection[int]) -> None:
+        """Delete notes."""
+        if notes:
+            theirs, values = _in_numbers("id", notes)
+            await self._database.write(
+                SqlStatement(f"DELETE FROM memory_notes WHERE {theirs}", values)
+            )
+
+    async def get(self, note_id: int, chats: Collection[ChatKey]) -> NoteRow | None:
+        """Get a note if it belongs to one of these chats."""
+        there, values = _in_chats(chats)
+        rows = await self._database.read(
+            f"SELECT * FROM memory_notes WHERE id = ? AND {there}", note_id, *values
+        )
+        return _note_of(rows[0]) if rows else None
+
+    async def of_chats(
+        self,
+        chats: Collection[ChatKey],
+        *,
+        about: Collection[str] | None = None,
+        ended: bool = False,
+        limit: int = MAX_READ,
+    ) -> list[NoteRow]:
+        """Get the notes of these chats, newest first.
+
+        Args:
+            chats: The chats in which they were said.
+            about: Only notes about these people; the empty id means notes about the chat.
+            ended: Whether notes that do not hold any more are included.
+            limit: The largest number of notes.
+        """
+        if not chats or (about is not None and not about):
+            return []
+        there, values = _in_chats(chats)
+        where = [there]
+        if about is not None:
+            theirs, people = is_one_of("about_id", sorted(about))
+            where.append(theirs)
+            values = (*values, *people)
+        if not ended:
+            where.append("until = 0")
+        rows = await self._database.read(
+            f"SELECT * FROM memory_notes WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",
+            *values,
+            limit,
+        )
+        return [_note_of(row) for row in rows]
+
+    async def count(self, chat_key: ChatKey) -> int:
+        """Count the notes of a chat, with those that do not hold any more."""
+        (row,) = await self._database.read(
+            "SELECT COUNT(*) AS number FROM memory_notes WHERE chat_key = ?", str(chat_key)
+        )
+        return int(row["number"])
+
+    async def chats(self) -> list[tuple[ChatKey, int]]:
+        """Get all chats that have notes, each with their number."""
+        rows = await self._database.read(
+            "SELECT chat_key, COUNT(*) AS number FROM memory_notes GROUP BY chat_key "
+            "ORDER BY chat_key"
+        )
+        return [(ChatKey.parse(row["chat_key"]), int(row["number"])) for row in rows]
+
+    async def oldest(self, chat_key: ChatKey, limit: int) -> list[int]:
+        """Get the numbers of the notes to delete first when a chat has too many: those that do not
+        hold any more, then the oldest."""
+        rows = await self._database.read(
+            "SELECT id FROM memory_notes WHERE chat_key = ? "
+            "ORDER BY CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",
+            str(chat_key),
+            limit,
+        )
+        return [int(row["id"]) for row in rows]
+
+    async def delete_older(self, before: float) -> int:
+        """Delete at most one slice of the notes that were not changed since ``before``. Returns how
+        many were deleted."""
+        rows = await self._database.read(
+            "SELECT id FROM memory_notes WHERE changed < ? LIMIT ?", before, _SLICE
+        )
+        await self.delete([int(row["id"]) for row in rows])
+        return len(rows)
+
+    async def delete_of_person(self, instances: Collection[str], user_id: str) -> int:
+        """Delete the notes about a person, and of what the person said, in all chats of these
+        instances. Returns their number."""
+        there, beginnings = chat_key_in(instances)
+        ((*rows,),) = await self._database.write(
+            SqlStatement(
+                f"DELETE FROM memory_notes WHERE (about_id = ? OR said_by = ?) AND {there} "
+                "RETURNING id",
+                (user_id, user_id, *beginnings),
+            )
+        )
+        return len(rows)
+
+    async def delete_recalled(self, chat_key: ChatKey) -> int:
+        """Delete the notes of a chat that come from a recalled message. Returns their number."""
+        ((*rows,),) = await self._database.write(
+            SqlStatement(
+                "DELETE FROM memory_notes WHERE chat_key = ? AND source_seq > 0 AND EXISTS "
+                "(SELECT 1 FROM messages WHERE messages.seq = memory_notes.source_seq "
+                "AND messages.recalled = ?) RETURNING id",
+                (str(chat_key), True),
+            )
+        )
+        return len(rows)
+
+
+def _in_chats(chats: Collection[ChatKey]) -> tuple[str, tuple[Value, ...]]:
+    return is_one_of("chat_key", sorted(map(str, chats)))
+
+
+def _in_numbers(column: str, numbers: Collection[int]) -> tuple[str, tuple[Value, ...]]:
+    values: Sequence[int] = sorted(set(numbers))
+    return f"{column} IN ({', '.join('?' * len(values))})", tuple(values)
+
+
+def _note_of(row: Row) -> NoteRow:
+    return NoteRow(
+        note_id=int(row["id"]),
+        chat_key=ChatKey.parse(row["chat_key"]),
+        about_id=row["about_id"],
+        about_name=row["about_name"],
+        said_by=row["said_by"],
+        kind=NoteKind(row["kind"]),
+        origin=NoteOrigin(row["origin"]),
+        text=row["text"],
+        source_seq=int(row["source_seq"]),
+        since=row["since"],
+        until=row["until"],
+        replaced_by=int(row["replaced_by"]),
+        changed=row["changed"],
+    )

@@ -1,0 +1,127 @@
+"""Encodes the blocks of the search index: what is known of 64 neighbouring messages of a chat.
+
+For each message: its number in the store, its time, whether it only asks, how many terms it has,
+and the signs of its sentence vector's 512 numbers. The signs are all zero until the sentence
+encoder has read the message, and again when the message is removed from the index. In trials, the
+signs alone ranked as well as the numbers (decision 0039), and take a thirty-second of the space.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 64
+"""Number of messages of a block. A search reads the blocks of its best 200 messages: 1.2 MB."""
+VECTOR_BYTES = 64
+"""Bytes of a message's vector: one bit for each of 512 numbers."""
+
+_FACTS = np.dtype(
+    [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("asks", "u1")],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedMessage:
+    """What a block holds of one message.
+
+    Attributes:
+        seq: Its number in the store.
+        time: Its time, in seconds since 1970.
+        length: How many terms it has, at most 255.
+        asks: Whether all its sentences are questions.
+    """
+
+    seq: int
+    time: float
+    length: int
+    asks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBlock:
+    """Neighbouring messages of a chat.
+
+    Attributes:
+        number: The position of the first message in the chat, divided by `BLOCK`.
+        seqs: The messages' numbers in the store.
+        times: Their times.
+        lengths: How many terms each has.
+        asks: Whether each only asks.
+        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each.
+        encoded: Whether the sentence encoder has read all of them.
+    """
+
+    number: int
+    seqs: NDArray[np.int64]
+    times: NDArray[np.float64]
+    lengths: NDArray[np.uint8]
+    asks: NDArray[np.bool_]
+    vectors: NDArray[np.uint8]
+    encoded: bool
+
+
+def encode_facts(messages: Sequence[IndexedMessage]) -> bytes:
+    """Encode what is known of messages, except their vectors."""
+    rows = [(each.seq, each.time, min(each.length, 255), each.asks) for each in messages]
+    return np.array(rows, _FACTS).tobytes()
+
+
+def decode_block(number: int, facts: bytes, vectors: bytes, *, encoded: bool) -> SearchBlock:
+    """Decode a block."""
+    rows = np.frombuffer(facts, _FACTS)
+    return SearchBlock(
+        number=number,
+        seqs=rows["seq"].astype(np.int64),
+        times=rows["time"].astype(np.float64),
+        lengths=rows["length"],
+        asks=rows["asks"].astype(np.bool_),
+        vectors=np.frombuffer(vectors, np.uint8).reshape(len(rows), VECTOR_BYTES),
+        encoded=encoded,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTable:
+    """Several blocks of a chat, as one table with a row for each message.
+
+    Attributes:
+        numbers: The numbers of the blocks, in order.
+        seqs: The messages' numbers in the store.
+        times: Their times.
+        lengths: How many terms each has.
+        asks: Whether each only asks.
+        vectors: The signs of their vectors.
+    """
+
+    numbers: NDArray[np.int64]
+    seqs: NDArray[np.int64]
+    times: NDArray[np.float64]
+    lengths: NDArray[np.uint8]
+    asks: NDArray[np.bool_]
+    vectors: NDArray[np.uint8]
+
+    def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of messages by their positions in the chat; -1 for those that are in none
+        of the blocks."""
+        if not len(self.numbers):
+            return np.full(len(positions), -1, np.int64)
+        number, at = np.divmod(positions, BLOCK)
+        index = np.minimum(np.searchsorted(self.numbers, number), len(self.numbers) - 1)
+        return np.where(self.numbers[index] == number, index * BLOCK + at, -1)
+
+
+def block_table(
+    numbers: Sequence[int], facts: Sequence[bytes], vectors: Sequence[bytes]
+) -> BlockTable:
+    """Decode blocks, which must be in the order of their numbers. All have `BLOCK` messages."""
+    rows = np.frombuffer(b"".join(facts), _FACTS)
+    return BlockTable(
+        numbers=np.array(numbers, np.int64),
+        seqs=rows["seq"],
+        times=rows["time"],
+        lengths=rows["length"],
+        asks=rows["asks"].astype(np.bool_),
+        vectors=np.frombuffer(b"".join(vectors), np.uint8).reshape(len(rows), VECTOR_BYTES),
+    )

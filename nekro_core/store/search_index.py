@@ -1,0 +1,572 @@
+"""Reads and writes the tables of the search index of messages.
+
+`nekro_core.memory.search` splits the messages into terms and ranks them.
+
+The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
+position; it never changes. The index of a chat consists of segments, one after another. Each holds
+the terms of a run of messages. When eight neighbouring segments have the same size, they are merged
+into one, so a chat with a million messages has about fifteen. The newest messages, up to two
+hundred, are in no segment: a search reads them from the table of messages itself. So a message is
+found from the moment in which it is stored, in the same transaction, and a crash cannot lose it.
+
+When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
+``search_changes`` in the same transaction. From then on, no search uses what the segments have of
+this message. `SearchIndexRepository.remove_changed` deletes its terms from the pages.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+import numpy as np
+from anyio import to_thread
+from numpy.typing import NDArray
+
+from nekro_core.chat import ChatKey
+from nekro_core.store.database import Database, InsertStatement, Row, SqlStatement
+from nekro_core.store.search_blocks import (
+    BLOCK,
+    VECTOR_BYTES,
+    BlockTable,
+    IndexedMessage,
+    SearchBlock,
+    block_table,
+    decode_block,
+    encode_facts,
+)
+from nekro_core.store.search_pages import without
+
+_BUCKET_BITS = 13
+"""A page's id is its segment's id times two to this power, plus its bucket."""
+_AT_ONCE = 64
+"""Number of pages that one step reads or writes: about 0.6 MB, and 2 ms of the database's time."""
+_IN_ONE_QUERY = 500
+_REMOVED = -100
+"""The level of a segment that was merged into another one. Its pages are being deleted."""
+_MOST_CHANGES = 20_000
+"""Maximum number of changed messages that are removed from a chat's index in one pass."""
+
+_MOST_COUNTED = 600_000
+"""Maximum number of records that are counted one by one: those of the largest segment."""
+
+_PAGE = InsertStatement("search_pages", ("id", "data"))
+_SEGMENT = InsertStatement(
+    "search_segments",
+    ("id", "chat_key", "level", "start", "count", "terms", "buckets", "first_seq", "last_seq"),
+)
+_BLOCK_COLUMNS = "number, facts, vectors, encoded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSegment:
+    """A run of neighbouring messages whose terms are indexed together.
+
+    Attributes:
+        id: Its number.
+        level: 0 for the smallest. A segment of the next level is eight times as large.
+        start: The position of its first message in the chat.
+        count: How many messages it has.
+        terms: How many terms they have together.
+        buckets: On how many pages its terms are distributed.
+        first_seq: The number of its first message in the store.
+        last_seq: The number of its last message.
+    """
+
+    id: int
+    level: int
+    start: int
+    count: int
+    terms: int
+    buckets: int
+    first_seq: int
+    last_seq: int
+
+    def page(self, bucket: int) -> int:
+        """Return the id of the page of a bucket."""
+        return self.id << _BUCKET_BITS | bucket
+
+
+class SearchIndexRepository:
+    """The segments, pages and blocks of all chats.
+
+    Attributes:
+        writing: Hold this lock to change the index. Reads need no lock.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.writing = anyio.Lock()
+        self._removals = 0
+
+    @property
+    def removals(self) -> int:
+        """How often messages were removed since the process started. While the number is the same,
+        what was read of the messages may be stored."""
+        return self._removals
+
+    async def segments(self, chat_key: ChatKey) -> list[SearchSegment]:
+        """Get the segments of a chat, oldest first."""
+        rows = await self._database.read(
+            f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments "
+            "WHERE chat_key = ? AND level >= 0 ORDER BY start",
+            str(chat_key),
+        )
+        return [_segment_of(row) for row in rows]
+
+    async def pages(self, ids: Sequence[int]) -> dict[int, bytes]:
+        """Get pages by their ids. A page without terms is not stored."""
+        found: dict[int, bytes] = {}
+        for some in _slices(ids, _IN_ONE_QUERY):
+            rows = await self._database.read(
+                f"SELECT id, data FROM search_pages WHERE id IN ({_marks(some)})", *some
+            )
+            found |= {row["id"]: row["data"] for row in rows}
+        return found
+
+    async def blocks(self, chat_key: ChatKey, numbers: Collection[int]) -> dict[int, SearchBlock]:
+        """Get blocks of a chat by their numbers."""
+        found: dict[int, SearchBlock] = {}
+        for some in _slices(sorted(numbers), _IN_ONE_QUERY):
+            rows = await self._database.read(
+                f"SELECT {_BLOCK_COLUMNS} FROM search_blocks "
+                f"WHERE chat_key = ? AND number IN ({_marks(some)})",
+                str(chat_key),
+                *some,
+            )
+            found |= {row["number"]: _block_of(row) for row in rows}
+        return found
+
+    async def block_table(self, chat_key: ChatKey, numbers: Collection[int]) -> BlockTable:
+        """Get blocks of a chat by their numbers, as one table."""
+        rows: list[Row] = []
+        for some in _slices(sorted(numbers), _IN_ONE_QUERY):
+            rows += await self._database.read(
+                "SELECT number, facts, vectors FROM search_blocks "
+                f"WHERE chat_key = ? AND number IN ({_marks(some)}) ORDER BY number",
+                str(chat_key),
+                *some,
+            )
+        return block_table(
+            *([row[each] for row in rows] for each in ("number", "facts", "vectors"))
+        )
+
+    async def blocks_between(
+        self, chat_key: ChatKey, since: float, until: float, limit: int
+    ) -> list[int]:
+        """Get the numbers of the newest blocks that have messages from ``since`` up to but not
+        including ``until``."""
+        rows = await self._database.read(
+            "SELECT number FROM search_blocks WHERE chat_key = ? AND last_time >= ? "
+            "AND first_time < ? ORDER BY number DESC LIMIT ?",
+            str(chat_key),
+            since,
+            until,
+            limit,
+        )
+        return [row["number"] for row in rows]
+
+    async def unencoded(self, chat_key: ChatKey, limit: int) -> list[SearchBlock]:
+        """Get the newest blocks that the sentence encoder has not read."""
+        rows = await self._database.read(
+            f"SELECT {_BLOCK_COLUMNS} FROM search_blocks WHERE chat_key = ? AND encoded = ? "
+            "ORDER BY number DESC LIMIT ?",
+            str(chat_key),
+            False,
+            limit,
+        )
+        return [_block_of(row) for row in rows]
+
+    async def count_before(self, chat_key: ChatKey, seq: int) -> int:
+        """Count the records of a chat before a number. Those in segments need no counting, so this
+        takes a millisecond in a chat of any size."""
+        counted, after = 0, 0
+        for segment in await self.segments(chat_key):
+            if segment.last_seq >= seq:
+                break
+            counted, after = counted + segment.count, segment.last_seq
+        (row,) = await self._database.read(
+            "SELECT COUNT(*) AS count FROM (SELECT 1 FROM messages "
+            "WHERE chat_key = ? AND seq > ? AND seq < ? LIMIT ?) counted",
+            str(chat_key),
+            after,
+            seq,
+            _MOST_COUNTED,
+        )
+        return counted + int(row["count"])
+
+    async def changed(self, chat_key: ChatKey) -> list[int]:
+        """Get the numbers of the messages that the segments may have in an old form."""
+        rows = await self._database.read(
+            "SELECT DISTINCT seq FROM search_changes WHERE chat_key = ?", str(chat_key)
+        )
+        return [row["seq"] for row in rows]
+
+    async def chats_with_changes(self) -> list[ChatKey]:
+        """Get the chats for which `remove_changed` has something to do."""
+        rows = await self._database.read("SELECT DISTINCT chat_key FROM search_changes")
+        return [ChatKey.parse(row["chat_key"]) for row in rows]
+
+    async def newest_change(self) -> int:
+        """Get the number of the newest row of ``search_changes``; 0 if there is none."""
+        (row,) = await self._database.read("SELECT COALESCE(MAX(id), 0) AS id FROM search_changes")
+        return int(row["id"])
+
+    async def positions(
+        self, chat_key: ChatKey, segments: Sequence[SearchSegment], seqs: Iterable[int]
+    ) -> dict[int, int]:
+        """Find the positions of messages. Messages that are in no segment are left out."""
+        found: dict[int, int] = {}
+        block: SearchBlock | None = None
+        for seq in sorted(seqs):
+            if not any(each.first_seq <= seq <= each.last_seq for each in segments):
+                continue
+            if block is None or not block.seqs[0] <= seq <= block.seqs[-1]:
+                rows = await self._database.read(
+                    f"SELECT {_BLOCK_COLUMNS} FROM search_blocks "
+                    "WHERE chat_key = ? AND first_seq <= ? ORDER BY first_seq DESC LIMIT 1",
+                    str(chat_key),
+                    seq,
+                )
+                block = _block_of(rows[0]) if rows else None
+            if block is not None:
+                at = int(np.searchsorted(block.seqs, seq))
+                if at < len(block.seqs) and block.seqs[at] == seq:
+                    found[seq] = block.number * BLOCK + at
+        return found
+
+    async def add_segment(
+        self,
+        chat_key: ChatKey,
+        segment: SearchSegment,
+        pages: Mapping[int, bytes],
+        messages: Sequence[IndexedMessage],
+        *,
+        changes_until: int,
+    ) -> None:
+        """Add a segment of new messages, in one transaction. Hold `writing`.
+
+        Args:
+            chat_key: The chat.
+            segment: The segment; its id is not used.
+            pages: The pages by their buckets.
+            messages: Its messages, in order.
+            changes_until: The `newest_change` before the messages were read. Older changes are in
+                what was read.
+        """
+        segment = replace(segment, id=await self._next_id())
+        blocks: list[SqlStatement] = []
+        for at in range(0, len(messages), BLOCK):
+            some = messages[at : at + BLOCK]
+            times = [each.time for each in some]
+            blocks.append(
+                SqlStatement(
+                    "INSERT INTO search_blocks (chat_key, number, first_seq, first_time, "
+                    "last_time, facts, vectors, encoded) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        str(chat_key),
+                        (segment.start + at) // BLOCK,
+                        some[0].seq,
+                        min(times),
+                        max(times),
+                        encode_facts(some),
+                        bytes(VECTOR_BYTES * len(some)),
+                        False,
+                    ),
+                )
+            )
+        await self._database.write(
+            _segment_statement(chat_key, segment),
+            *_page_statements(segment, pages),
+            *blocks,
+            SqlStatement(
+                "DELETE FROM search_changes WHERE chat_key = ? AND id <= ? AND seq BETWEEN ? AND ?",
+                (str(chat_key), changes_until, segment.first_seq, segment.last_seq),
+            ),
+        )
+
+    async def begin_merge(self, chat_key: ChatKey, segment: SearchSegment) -> SearchSegment:
+        """Add a segment that no search sees before `finish_merge`, and return it with its id. Hold
+        `writing` until then."""
+        hidden = replace(segment, id=await self._next_id(), level=-1 - segment.level)
+        await self._database.write(_segment_statement(chat_key, hidden))
+        return replace(hidden, level=segment.level)
+
+    async def add_pages(self, segment: SearchSegment, pages: Mapping[int, bytes]) -> None:
+        """Add pages to a segment that was begun."""
+        for some in _slices(list(pages), _AT_ONCE):
+            part = {bucket: pages[bucket] for bucket in some}
+            await self._database.write(*_page_statements(segment, part))
+
+    async def finish_merge(self, segment: SearchSegment, merged: Sequence[SearchSegment]) -> None:
+        """Let a segment take the place of those that were merged into it, in one transaction. Then
+        delete their pages."""
+        ids = [each.id for each in merged]
+        await self._database.write(
+            SqlStatement(
+                f"UPDATE search_segments SET level = ? WHERE id IN ({_marks(ids)})",
+                (_REMOVED, *ids),
+            ),
+            SqlStatement(
+                "UPDATE search_segments SET level = ? WHERE id = ?", (segment.level, segment.id)
+            ),
+        )
+        for each in merged:
+            await self._delete(each)
+
+    async def delete_unfinished(self) -> None:
+        """Delete segments that a crash left half written or half deleted."""
+        async with self.writing:
+            rows = await self._database.read(
+                f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments WHERE level < 0"
+            )
+            for row in rows:
+                await self._delete(_segment_of(row))
+
+    async def store_vectors(
+        self, chat_key: ChatKey, number: int, vectors: bytes, *, removals: int
+    ) -> None:
+        """Store the vectors of a block, unless messages were removed since the texts were read.
+
+        Args:
+            chat_key: The chat.
+            number: The number of the block.
+            vectors: `VECTOR_BYTES` for each of its messages.
+            removals: The value of `removals` before the texts were read.
+        """
+        async with self.writing:
+            if removals == self._removals:
+                await self._database.write(
+                    SqlStatement(
+                        "UPDATE search_blocks SET vectors = ?, encoded = ? "
+                        "WHERE chat_key = ? AND number = ?",
+                        (vectors, True, str(chat_key), number),
+                    )
+                )
+
+    async def remove_changed(self, chat_key: ChatKey) -> Mapping[int, tuple[int, int]]:
+        """Delete the terms and vectors of all changed messages of a chat from its index. Hold
+        `writing`.
+
+        Returns:
+            The messages that still exist, and that must be indexed again (`put_back`): the position
+            of each, and its newest change.
+        """
+        rows = await self._database.read(
+            "SELECT seq, MAX(id) AS id FROM search_changes WHERE chat_key = ? GROUP BY seq "
+            "ORDER BY seq LIMIT ?",
+            str(chat_key),
+            _MOST_CHANGES,
+        )
+        changes = {row["seq"]: row["id"] for row in rows}
+        if not changes:
+            return {}
+        self._removals += 1
+        segments = await self.segments(chat_key)
+        places = await self.positions(chat_key, segments, changes)
+        for segment in segments:
+            dead = np.zeros(segment.count, np.bool_)
+            for position in places.values():
+                if segment.start <= position < segment.start + segment.count:
+                    dead[position - segment.start] = True
+            if dead.any():
+                await self._remove(chat_key, segment, dead)
+        live = await self._live(places)
+        done = [changes[seq] for seq in changes if seq not in live]
+        for some in _slices(done, _IN_ONE_QUERY):
+            await self._database.write(
+                SqlStatement(
+                    "DELETE FROM search_changes WHERE chat_key = ? AND EXISTS (SELECT 1 "
+                    f"FROM search_changes n WHERE n.id IN ({_marks(some)}) "
+                    "AND n.seq = search_changes.seq AND n.id >= search_changes.id)",
+                    (str(chat_key), *some),
+                )
+            )
+        return {seq: (places[seq], changes[seq]) for seq in live}
+
+    async def put_back(
+        self,
+        chat_key: ChatKey,
+        pages: Mapping[int, bytes],
+        position: int,
+        message: IndexedMessage,
+        *,
+        change: int,
+    ) -> None:
+        """Store the pages to which a message was added again. Hold `writing`."""
+        number, at = divmod(position, BLOCK)
+        block = (await self.blocks(chat_key, [number]))[number]
+        lengths, asks = block.lengths.copy(), block.asks.copy()
+        lengths[at], asks[at] = message.length, message.asks
+        await self._database.write(
+            *(_page_statement(page, data) for page, data in pages.items()),
+            _facts_statement(chat_key, replace(block, lengths=lengths, asks=asks, encoded=False)),
+            SqlStatement(
+                "DELETE FROM search_changes WHERE chat_key = ? AND seq = ? AND id <= ?",
+                (str(chat_key), message.seq, change),
+            ),
+        )
+
+    async def remove_of_erased(self, chat_keys: Iterable[ChatKey]) -> None:
+        """Delete the terms of all changed messages of these chats, so that the database holds no
+        word of an erased person when this returns."""
+        async with self.writing:
+            for chat_key in {*chat_keys, *await self.chats_with_changes()}:
+                await self.remove_changed(chat_key)
+
+    async def _remove(
+        self, chat_key: ChatKey, segment: SearchSegment, dead: NDArray[np.bool_]
+    ) -> None:
+        if not await self._database.read(
+            "SELECT 1 FROM messages WHERE chat_key = ? AND seq BETWEEN ? AND ? LIMIT 1",
+            str(chat_key),
+            segment.first_seq,
+            segment.last_seq,
+        ):
+            await self._database.write(
+                SqlStatement(
+                    "DELETE FROM search_blocks WHERE chat_key = ? AND number >= ? AND number < ?",
+                    (
+                        str(chat_key),
+                        segment.start // BLOCK,
+                        (segment.start + segment.count) // BLOCK,
+                    ),
+                )
+            )
+            await self._delete(segment)
+            return
+        touched = (np.flatnonzero(dead) + segment.start) // BLOCK
+        blocks = await self.blocks(chat_key, set(touched.tolist()))
+        for block in blocks.values():
+            begin = block.number * BLOCK - segment.start
+            gone = dead[begin : begin + len(block.seqs)]
+            await self._database.write(
+                _facts_statement(
+                    chat_key,
+                    replace(
+                        block,
+                        lengths=np.where(gone, 0, block.lengths).astype(np.uint8),
+                        asks=block.asks & ~gone,
+                        vectors=np.where(gone[:, None], 0, block.vectors).astype(np.uint8),
+                    ),
+                )
+            )
+        for bucket in range(0, segment.buckets, _AT_ONCE):
+            end = min(bucket + _AT_ONCE, segment.buckets)
+            pages = await self.pages([segment.page(each) for each in range(bucket, end)])
+            cut = await to_thread.run_sync(_cut, pages, dead)
+            if cut:
+                await self._database.write(
+                    *(_page_statement(page, data) for page, data in cut.items())
+                )
+
+    async def _live(self, seqs: Collection[int]) -> set[int]:
+        """Return which of these messages can still be found."""
+        found: set[int] = set()
+        for some in _slices(sorted(seqs), _IN_ONE_QUERY):
+            rows = await self._database.read(
+                f"SELECT seq FROM messages WHERE seq IN ({_marks(some)}) AND recalled = ?",
+                *some,
+                False,
+            )
+            found |= {row["seq"] for row in rows}
+        return found
+
+    async def _delete(self, segment: SearchSegment) -> None:
+        for bucket in range(0, segment.buckets, _AT_ONCE):
+            await self._database.write(
+                SqlStatement(
+                    "DELETE FROM search_pages WHERE id >= ? AND id < ?",
+                    (segment.page(bucket), segment.page(bucket) + _AT_ONCE),
+                )
+            )
+        await self._database.write(
+            SqlStatement("DELETE FROM search_segments WHERE id = ?", (segment.id,))
+        )
+
+    async def _next_id(self) -> int:
+        (row,) = await self._database.read(
+            "SELECT COALESCE(MAX(id), 0) + 1 AS id FROM search_segments"
+        )
+        return int(row["id"])
+
+
+def of_erased_chat(chat_key: ChatKey) -> Iterable[SqlStatement]:
+    """Return the statements that delete the index of a chat. Hold `SearchIndexRepository.writing`
+    while they are written. They come after the deletion of the messages."""
+    key = (str(chat_key),)
+    shift = f"<< {_BUCKET_BITS}"
+    yield SqlStatement(
+        "DELETE FROM search_pages WHERE id IN (SELECT p.id FROM search_segments s "
+        f"JOIN search_pages p ON p.id >= s.id {shift} AND p.id < (s.id + 1) {shift} "
+        "WHERE s.chat_key = ?)",
+        key,
+    )
+    for table in ("search_segments", "search_blocks", "search_changes"):
+        yield SqlStatement(f"DELETE FROM {table} WHERE chat_key = ?", key)
+
+
+def _cut(pages: Mapping[int, bytes], dead: NDArray[np.bool_]) -> dict[int, bytes]:
+    """Return the pages that change when these messages are removed."""
+    changed = ((page, without(data, dead)) for page, data in pages.items())
+    return {page: data for page, data in changed if data is not None}
+
+
+def _segment_statement(chat_key: ChatKey, segment: SearchSegment) -> SqlStatement:
+    return SqlStatement(
+        _SEGMENT,
+        (
+            segment.id,
+            str(chat_key),
+            segment.level,
+            segment.start,
+            segment.count,
+            segment.terms,
+            segment.buckets,
+            segment.first_seq,
+            segment.last_seq,
+        ),
+    )
+
+
+def _page_statements(segment: SearchSegment, pages: Mapping[int, bytes]) -> list[SqlStatement]:
+    return [SqlStatement(_PAGE, (segment.page(bucket), data)) for bucket, data in pages.items()]
+
+
+def _page_statement(page: int, data: bytes) -> SqlStatement:
+    return SqlStatement(
+        "INSERT INTO search_pages (id, data) VALUES (?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET data = excluded.data",
+        (page, data),
+    )
+
+
+def _facts_statement(chat_key: ChatKey, block: SearchBlock) -> SqlStatement:
+    facts = encode_facts(
+        [
+            IndexedMessage(int(seq), float(time), int(length), bool(asks))
+            for seq, time, length, asks in zip(
+                block.seqs, block.times, block.lengths, block.asks, strict=True
+            )
+        ]
+    )
+    return SqlStatement(
+        "UPDATE search_blocks SET facts = ?, vectors = ?, encoded = ? "
+        "WHERE chat_key = ? AND number = ?",
+        (facts, block.vectors.tobytes(), block.encoded, str(chat_key), block.number),
+    )
+
+
+def _segment_of(row: Row) -> SearchSegment:
+    return SearchSegment(**{each: row[each] for each in _SEGMENT.columns if each != "chat_key"})
+
+
+def _block_of(row: Row) -> SearchBlock:
+    return decode_block(row["number"], row["facts"], row["vectors"], encoded=bool(row["encoded"]))
+
+
+def _slices(values: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+    return (values[at : at + size] for at in range(0, len(values), size))
+
+
+def _marks(values: Sequence[int]) -> str:
+    return ", ".join("?" * len(values))

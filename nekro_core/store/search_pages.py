@@ -1,0 +1,182 @@
+"""Encodes the pages of the search index: the terms of one bucket, each with its postings.
+
+A posting is an unsigned number of 32 bits: the position of the message in its segment (20 bits),
+how often the message has the term (4 bits, at most 15), and how many terms it has (8 bits, at most
+255). The postings of a term are in the order of the messages.
+
+A page is: the number of terms, the length of the terms' text, the terms with line feeds between
+them, the number of postings of each term, and all postings. Numbers are 32-bit little-endian.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Postings = NDArray[np.uint32]
+
+MAX_POSITIONS = 1 << 20
+"""Maximum number of messages of a segment."""
+_POSITION = 12
+_COUNT = 8
+_HEAD = struct.Struct("<II")
+_NUMBER = np.dtype("<u4")
+_NONE: Postings = np.zeros(0, _NUMBER)
+
+
+def posting(position: int, count: int, length: int) -> int:
+    """Return the posting of a message with ``length`` terms that has a term ``count`` times."""
+    return position << _POSITION | min(count, 15) << _COUNT | min(length, 255)
+
+
+def positions(postings: Postings) -> NDArray[np.int64]:
+    """Return the positions of the messages."""
+    return (postings >> _POSITION).astype(np.int64)
+
+
+def counts(postings: Postings) -> NDArray[np.float32]:
+    """Return how often the messages have the term."""
+    return (postings >> _COUNT & 15).astype(np.float32)
+
+
+def lengths(postings: Postings) -> NDArray[np.float32]:
+    """Return how many terms the messages have."""
+    return (postings & 255).astype(np.float32)
+
+
+def moved(postings: Postings, by: int) -> Postings:
+    """Return the postings in a segment in which the positions are larger by ``by``."""
+    return postings + np.uint32(by << _POSITION)
+
+
+def bucket_of(term: str, buckets: int) -> int:
+    """Return the bucket of a term, in a segment with this number of buckets (a power of two)."""
+    return zlib.crc32(term.encode()) & (buckets - 1)
+
+
+def encode_page(terms: Sequence[str], sizes: NDArray[np.int64], postings: Postings) -> bytes:
+    """Encode a page.
+
+    Args:
+        terms: The terms. None may be empty or contain a line feed.
+        sizes: The number of postings of each term.
+        postings: The postings of all terms, one term after another.
+    """
+    names = "\n".join(terms).encode()
+    return b"".join(
+        (
+            _HEAD.pack(len(terms), len(names)),
+            names,
+            sizes.astype(_NUMBER).tobytes(),
+            postings.astype(_NUMBER).tobytes(),
+        )
+    )
+
+
+def merge_pages(pages: Iterable[tuple[int, bytes]], buckets: int) -> dict[int, bytes]:
+    """Merge pages of several segments, and distribute the terms among buckets.
+
+    Args:
+        pages: For each page, in the order of the segments: by how much its positions are larger in
+            the merged segment, and the page.
+        buckets: The number of buckets of the merged segment.
+
+    Returns:
+        The pages of the merged segment, by bucket.
+    """
+    numbers: dict[str, int] = {}
+    owners: list[NDArray[np.int64]] = []
+    parts: list[Postings] = []
+    for by, page in pages:
+        names, each_size, each = _parts(page)
+        if not len(each_size):
+            continue
+        own = [numbers.setdefault(name, len(numbers)) for name in names.decode().split("\n")]
+        owners.append(np.repeat(np.array(own, np.int64), each_size))
+        parts.append(moved(each, by))
+    if not numbers:
+        return {}
+    terms = list(numbers)
+    bucket = np.array([bucket_of(term, buckets) for term in terms], np.int64)
+    by_bucket = np.argsort(bucket, kind="stable")
+    place = np.empty(len(terms), np.int64)
+    place[by_bucket] = np.arange(len(terms))
+    owner = place[np.concatenate(owners)]
+    postings = np.concatenate(parts)[np.argsort(owner, kind="stable")]
+    sizes = np.bincount(owner, minlength=len(terms)).astype(np.int64)
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    found: dict[int, bytes] = {}
+    edges = np.searchsorted(bucket[by_bucket], np.arange(buckets + 1))
+    for number in range(buckets):
+        begin, end = int(edges[number]), int(edges[number + 1])
+        if begin < end:
+            found[number] = encode_page(
+                [terms[index] for index in by_bucket[begin:end]],
+                sizes[begin:end],
+                postings[ends[begin] : ends[end]],
+            )
+    return found
+
+
+def decode_page(page: bytes) -> dict[str, Postings]:
+    """Return all terms of a page with their postings."""
+    names, sizes, postings = _parts(page)
+    if not len(sizes):
+        return {}
+    ends = np.cumsum(sizes)[:-1]
+    return dict(zip(names.decode().split("\n"), np.split(postings, ends), strict=True))
+
+
+def postings_of(page: bytes, terms: Iterable[str]) -> dict[str, Postings]:
+    """Return the postings of these terms that a page has, without decoding the other terms."""
+    names, sizes, postings = _parts(page)
+    lines = b"\n" + names + b"\n"
+    found: dict[str, Postings] = {}
+    for term in terms:
+        at = lines.find(b"\n" + term.encode() + b"\n")
+        if at >= 0:
+            index = lines.count(b"\n", 0, at)
+            begin = int(sizes[:index].sum())
+            found[term] = postings[begin : begin + int(sizes[index])]
+    return found
+
+
+def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
+    """Return a page without the postings of messages, or None if it has none of them.
+
+    Args:
+        page: The page.
+        dead: For each position of the segment, whether the message is removed.
+    """
+    _, _, postings = _parts(page)
+    if not len(postings):
+        return None
+    gone = dead[postings >> _POSITION]
+    if not gone.any():
+        return None
+    terms = decode_page(page)
+    return _encoded({term: each[~dead[each >> _POSITION]] for term, each in terms.items()})
+
+
+def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
+    """Return a page with further postings."""
+    terms = decode_page(page) if page else {}
+    for term, postings in added.items():
+        terms[term] = np.sort(np.concatenate((terms.get(term, _NONE), postings)))
+    return _encoded(terms)
+
+
+def _encoded(terms: Mapping[str, Postings]) -> bytes:
+    """Encode a page; terms without postings are left out."""
+    kept = {term: postings for term, postings in terms.items() if len(postings)}
+    sizes = np.array([len(each) for each in kept.values()], np.int64)
+    return encode_page(list(kept), sizes, np.concatenate([_NONE, *kept.values()]))
+
+
+def _parts(page: bytes) -> tuple[bytes, Postings, Postings]:
+    terms, length = _HEAD.unpack_from(page)
+    begin = _HEAD.size + length
+    sizes = np.frombuffer(page, _NUMBER, terms, begin)
+    return page[_HEAD.size : begin], sizes, np.frombuffer(page, _NUMBER, -1, begin + 4 * terms)

@@ -1,0 +1,45 @@
+"""The triggers that note which indexed messages were changed or deleted.
+
+A message is recalled, hidden, edited, redacted, erased or deleted for its age by statements in many
+files. A trigger sees all of them, in their transaction. So no writer can leave words in the search
+index that the message no longer has. New messages fire no trigger, so they cost nothing.
+"""
+
+_CHANGED = "OLD.recalled <> NEW.recalled OR OLD.segments <> NEW.segments"
+_NOTE = "INSERT INTO search_changes (chat_key, seq) VALUES (OLD.chat_key, OLD.seq);"
+
+_SQLITE = (
+    (
+        "CREATE TRIGGER IF NOT EXISTS search_message_changed "
+        f"AFTER UPDATE OF recalled, segments ON messages WHEN {_CHANGED} BEGIN {_NOTE} END"
+    ),
+    (
+        "CREATE TRIGGER IF NOT EXISTS search_message_deleted "
+        f"AFTER DELETE ON messages BEGIN {_NOTE} END"
+    ),
+)
+_POSTGRES = (
+    (
+        "CREATE OR REPLACE FUNCTION search_note_change() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN {_NOTE} RETURN NULL; END $$"
+    ),
+    "DROP TRIGGER IF EXISTS search_message_changed ON messages",
+    (
+        "CREATE TRIGGER search_message_changed AFTER UPDATE OF recalled, segments ON messages "
+        f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION search_note_change()"
+    ),
+    "DROP TRIGGER IF EXISTS search_message_deleted ON messages",
+    (
+        "CREATE TRIGGER search_message_deleted AFTER DELETE ON messages "
+        "FOR EACH ROW EXECUTE FUNCTION search_note_change()"
+    ),
+)
+
+
+def trigger_statements(dialect: str) -> tuple[str, ...]:
+    """Return the statements that make the triggers. They may run again.
+
+    Args:
+        dialect: ``sqlite`` or ``postgres``, as Tortoise calls them.
+    """
+    return _SQLITE if dialect == "sqlite" else _POSTGRES

@@ -1,0 +1,289 @@
+"""Learns from conversations of people to whom a line goes that names nobody
+(`make follows DATA=FOLDER`).
+
+FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
+stands in for the bot. Three sets of boosted trees are learnt, one after the other, since each reads
+what the earlier ones say; for lines from which trees were learnt, trees answer that did not see the
+line's file. The result is `addressee.json`; `judge.py` says how good it is.
+
+This needs lightgbm and scikit-learn, which the bot itself does not need.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import Pool
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+from irc import Day, read_folder
+from judge import report, threshold_for
+from numpy.typing import NDArray
+
+from nekro_core.agent.participation import addressee
+from nekro_core.agent.participation.addressee import AIMS, CONTINUES, GOES
+from nekro_core.agent.participation.conversation import AimedLine, Conversation
+from nekro_core.agent.participation.facts import collect_facts
+from nekro_core.agent.participation.features import (
+    LINE_FEATURES,
+    TALK_FEATURES,
+    elsewhere_numbers,
+    line_numbers,
+    person_numbers,
+)
+from nekro_core.agent.participation.trees import BoostedTrees
+
+FOLDS = 3
+WARM_UP = 100
+"""Lines before the first annotated one, whose aims are estimated too."""
+KEPT = 0.15
+"""Share of the people to whom a line plainly does not go that are learnt from, each with more
+weight instead."""
+KEPT_PLAUSIBLE = 0.6
+PRECISION = 0.85
+"""The threshold is where so many of the lines above it go to the bot."""
+SHARED: dict[str, Any] = {
+    "objective": "binary", "verbose": -1, "num_threads": 1, "max_bin": 63, "seed": 14,
+    "bagging_freq": 1, "bagging_fraction": 0.7, "lambda_l2": 5.0, "deterministic": True,
+}  # fmt: skip
+AIMS_TREES = {
+    "learning_rate": 0.1, "num_leaves": 16, "max_depth": 6,
+    "min_data_in_leaf": 80, "feature_fraction": 0.5,
+}  # fmt: skip
+CONTINUES_TREES = {
+    "learning_rate": 0.08, "num_leaves": 8, "max_depth": 5,
+    "min_data_in_leaf": 60, "feature_fraction": 0.5,
+}  # fmt: skip
+GOES_TREES = {
+    "learning_rate": 0.05, "num_leaves": 16, "max_depth": 7,
+    "min_data_in_leaf": 60, "feature_fraction": 0.35,
+}  # fmt: skip
+AIMS_ROUNDS, CONTINUES_ROUNDS, GOES_ROUNDS = 120, 60, 300
+
+
+@dataclass
+class Examples:
+    """Rows of features, with what is true of them, their weights, and the file of each."""
+
+    rows: NDArray[np.float32]
+    true: NDArray[np.bool_]
+    weights: NDArray[np.float32]
+    files: NDArray[np.int32]
+
+    @classmethod
+    def joined(
+        cls, each: Sequence[tuple[list[list[float]], list[bool], list[float]]]
+    ) -> "Examples":
+        """Join the examples of the files."""
+        return cls(
+            np.concatenate([np.array(rows, np.float32) for rows, _, _ in each if rows]),
+            np.concatenate([np.array(true, np.bool_) for _, true, _ in each]),
+            np.concatenate([np.array(weights, np.float32) for _, _, weights in each]),
+            np.concatenate([np.full(len(true), at) for at, (_, true, _) in enumerate(each)]),
+        )
+
+    def learn(
+        self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
+    ) -> BoostedTrees:
+        """Learn trees, from all files or from those of the other folds."""
+        return read_trees(self.learnt(columns, how, rounds, without), columns)
+
+    def learnt(
+        self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
+    ) -> list[Any]:
+        """Learn trees and return them as they are written to the file."""
+        used = self.files % FOLDS != without if without is not None else self.files >= 0
+        data = lightgbm.Dataset(self.rows[used], self.true[used], weight=self.weights[used])
+        booster = lightgbm.train({**SHARED, **how}, data, rounds)
+        dumped = booster.dump_model()
+        assert dumped["max_feature_idx"] + 1 == len(columns)
+        return [_tree(each["tree_structure"]) for each in dumped["tree_info"]]
+
+
+def read_trees(trees: list[Any], columns: Sequence[str]) -> BoostedTrees:
+    """Make trees that can be evaluated."""
+    return BoostedTrees.read(trees, len(columns))
+
+
+def _tree(node: dict[str, Any]) -> Any:
+    if "leaf_value" in node:
+        return round(node["leaf_value"], 4)
+    # LightGBM reads a missing value as 0, so a threshold beside 0 has many digits.
+    threshold = float(f"{node['threshold']:.4g}")
+    below, above = _tree(node["left_child"]), _tree(node["right_child"])
+    return [node["split_feature"], threshold, below, above]
+
+
+def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], list[float]]:
+    """The first trees: for each annotated line and person nearby, whether the line answers one of
+    their lines."""
+    seed, day = job
+    random = np.random.default_rng(seed)
+    rows, true, weights = [], [], []
+    conversation = Conversation()
+    for number, line in day.lines.items():
+        if number in day.links:
+            facts, answered = collect_facts(conversation, line), day.answered(number)
+            of_line = line_numbers(conversation, line, facts)
+            for who, numbers in person_numbers(conversation, line, facts).items():
+                person = facts.people[who]
+                plausible = person.named_speaker or person.named_by_speaker or person.order < 3
+                share = KEPT_PLAUSIBLE if plausible else KEPT
+                if who in answered or random.random() < share:
+                    rows.append([*of_line, *numbers[: len(TALK_FEATURES)]])
+                    true.append(who in answered)
+                    weights.append(1.0 if who in answered else 1 / share)
+        conversation.add(AimedLine(line))
+    return rows, true, weights
+
+
+def later_examples(
+    aims: Sequence[BoostedTrees], job: tuple[int, Day]
+) -> tuple[list[list[float]], list[bool], list[float]]:
+    """The third trees: for each annotated line and person nearby whom it does not name, whether
+    the line answers one of their lines. ``aims`` has the trees of each fold.
+
+    In place of how likely the line continues the speaker's own, which is not learnt yet, a row has
+    1 or 0: whether it does.
+    """
+    fold, day = job
+    random = np.random.default_rng(fold)
+    rows: list[list[float]] = []
+    true: list[bool] = []
+    weights: list[float] = []
+    conversation, begins = Conversation(), min(day.links) - WARM_UP
+    of_aims = aims[fold % len(aims)]
+    for number, line in day.lines.items():
+        if number < begins:
+            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
+            continue
+        facts = collect_facts(conversation, line)
+        of_line = line_numbers(conversation, line, facts)
+        people = person_numbers(conversation, line, facts)
+        likely = of_aims.probabilities(
+            [[*of_line, *numbers[: len(TALK_FEATURES)]] for numbers in people.values()]
+        )
+        if number in day.links and people:
+            answered = day.answered(number)
+            elsewhere = elsewhere_numbers(likely, float(line.speaker in answered))
+            for at, (who, numbers) in enumerate(people.items()):
+                if who in line.named:
+                    continue
+                share = KEPT_PLAUSIBLE if likely[at] > 0.03 else KEPT
+                if who in answered or random.random() < share:
+                    rows.append([*of_line, *numbers, *elsewhere[at]])
+                    true.append(who in answered)
+                    weights.append(1.0 if who in answered else 1 / share)
+        kept = {who: each for who, each in zip(people, likely, strict=True) if each > 0.03}
+        conversation.add(AimedLine(line, kept))
+    return rows, true, weights
+
+
+def continuing(third: Examples) -> Examples:
+    """Make the examples of the second trees from those of the third: one for each line."""
+    lines, (likely, _, other, together, _) = (
+        third.rows[:, : len(LINE_FEATURES)],
+        third.rows[:, -5:].T,
+    )
+    rows = np.column_stack([lines, np.maximum(likely, other), likely + together])
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = (lines[1:] != lines[:-1]).any(axis=1)
+    return Examples(
+        rows[first], third.rows[first, -1] > 0, np.ones(first.sum(), np.float32), third.files[first]
+    )
+
+
+def with_continuing(third: Examples, trees: Sequence[BoostedTrees]) -> None:
+    """Put into the examples how likely the lines continue their speakers' own."""
+    for fold, each in enumerate(trees):
+        at = third.files % FOLDS == fold
+        likely, other, together = third.rows[at, -5], third.rows[at, -3], third.rows[at, -2]
+        rows = np.column_stack(
+            [third.rows[at, : len(LINE_FEATURES)], np.maximum(likely, other), likely + together]
+        )
+        third.rows[at, -1] = each.probabilities(rows)
+
+
+def main() -> None:
+    """Learn, and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="the corpus: a folder with train and dev")
+    parser.add_argument("--every", type=int, default=1, help="take only each such file, to try out")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="a folder in which the examples are kept")
+    parser.add_argument(
+        "--into", type=Path, default=Path(addressee.__file__).with_name(addressee.LEARNT)
+    )
+    options = parser.parse_args()
+    days = [*enumerate(read_folder(options.data / "train", options.every))]
+
+    def folds(examples: Examples, *how: Any) -> list[BoostedTrees]:
+        return [examples.learn(*how, without=fold) for fold in range(FOLDS)]
+
+    with Pool(options.processes) as pool:
+
+        def all_of(make: Callable[[tuple[int, Day]], Any]) -> Examples:
+            return Examples.joined(pool.map(make, days, chunksize=4))
+
+        say("examples of the first trees")
+        first = all_of(aims_examples)
+        how: Any = (AIMS, AIMS_TREES, AIMS_ROUNDS)
+        aims = folds(first, *how)
+        content: dict[str, Any] = {"aims": first.learnt(*how)}
+        say("examples of the others")
+        third = all_of(partial(later_examples, aims))
+    second = continuing(third)
+    how = (CONTINUES, CONTINUES_TREES, CONTINUES_ROUNDS)
+    content["continues"] = second.learnt(*how)
+    with_continuing(third, folds(second, *how))
+    if options.keep:
+        np.savez(options.keep / "third.npz", third.rows, third.true, third.weights, third.files)
+        (options.keep / "stages.json").write_text(json.dumps(content))
+    how = (GOES, GOES_TREES, GOES_ROUNDS)
+    answers = np.zeros(len(third.true))
+    for fold in range(FOLDS):
+        of_fold = third.files % FOLDS == fold
+        answers[of_fold] = third.learn(*how, without=fold).probabilities(third.rows[of_fold])
+        report(
+            f"cross-validation, fold {fold}",
+            third.true[of_fold],
+            answers[of_fold],
+            third.weights[of_fold],
+        )
+    report("cross-validation", third.true, answers, third.weights)
+    content["goes"] = third.learnt(*how)
+    content["threshold"] = round(threshold_for(PRECISION, third.true, answers, third.weights), 3)
+    content["features"] = list(GOES)
+    write(options.into, content)
+    say(f"{options.into}: {options.into.stat().st_size:,} bytes, threshold {content['threshold']}")
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write the file: one line for each tree."""
+    head = {
+        "about": "Learnt by `make follows` from the Ubuntu IRC conversations of Kummerfeld et al. "
+        "(2019), github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0. A tree is a number, or "
+        "[feature, threshold, tree for values up to it, tree for others]; the sum of all trees "
+        "is a logit.",
+        "threshold": content["threshold"],
+        "features": content["features"],
+    }
+    parts = [f"{json.dumps(name)}: {json.dumps(head[name])}" for name in head]
+    for name in ("aims", "continues", "goes"):
+        trees = ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in content[name])
+        parts.append(f'"{name}": [\n{trees}\n]')
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
+
+
+def say(what: str) -> None:
+    """Tell the person who waits what is done now."""
+    print(what, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

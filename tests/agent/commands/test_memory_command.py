@@ -1,0 +1,121 @@
+"""``/memory`` shows and changes what is remembered, and ``/compact`` goes on with a summary."""
+
+from pathlib import Path
+
+from nekro_core.chat import ChatKey, File, Role, Text
+from nekro_core.llm.scripted import ScriptedModel
+from nekro_core.memory.notes.book import NewNote
+from tests.agent.bot import GROUP, Bot, running_bot
+from tests.agent.commands.test_policy_commands import command
+from tests.agent.conftest import BoxCache
+from tests.agent.session.test_sessions import answer
+
+OTHER = ChatKey.parse("fake-group_40004")
+
+
+async def keep(bot: Bot, text: str, chat: ChatKey = GROUP, **fields: object) -> int:
+    kept = await bot.memory.notes.keep(chat, NewNote(text=text, **fields))  # type: ignore[arg-type]
+    assert kept is not None
+    return kept.note.note_id
+
+
+async def test_a_member_sees_changes_and_ends_what_is_kept_about_them(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        await bot.say("hello", GROUP, user="10001")
+        empty = await command(bot, "/memory", user="10001")
+        assert "I keep 0 notes of what people said, and 0 summaries" in empty
+        assert "About you I have noted nothing here." in empty
+        tea = await keep(bot, "likes tea", about_id="10001", about_name="Lin")
+        await keep(bot, "has a dog", about_id="20002", about_name="Mia", said_by="20002")
+        await keep(bot, "hidden elsewhere", OTHER, about_id="10001")
+        shown = await command(bot, "/memory", user="10001")
+        assert f"{tea}. Lin: likes tea" in shown
+        assert "dog" not in shown
+        assert "hidden" not in shown
+        assert await command(bot, f"/memory edit {tea} likes coffee", user="10001") == (
+            "The note is changed."
+        )
+        assert "likes coffee" in await command(bot, "/memory", user="10001")
+        done = await command(bot, "/memory off", user="10001")
+        assert done == "I remember nothing about you any more; 2 notes are deleted."
+        assert "as you wished" in await command(bot, "/memory", user="10001")
+        assert "dog" in await command(bot, "/memory", user="20002")
+        await command(bot, "/memory on", user="10001")
+        assert "noted nothing" in await command(bot, "/memory", user="10001")
+
+
+async def test_a_member_cannot_see_or_change_what_is_kept_about_others(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        dog = await keep(bot, "has a dog", about_id="20002", said_by="20002")
+        elsewhere = await keep(bot, "elsewhere", OTHER)
+        no = "You can change no note with this number here. /memory lists yours."
+        for number in (dog, elsewhere, 10**30, -1, "x", "", f"{dog} {dog}"):
+            assert await command(bot, f"/memory forget {number}", user="10001") == no
+            assert await command(bot, f"/memory edit {number} gone", user="10001") == no
+        assert "Only operators" in await command(bot, "/memory chat", user="10001")
+        assert "Write /memory alone" in await command(bot, "/memory all", user="10001")
+        owner = {"role": Role.OWNER, "user": "10001"}
+        assert "has a dog" in await command(bot, "/memory chat", **owner)
+        assert "elsewhere" not in await command(bot, "/memory chat", **owner)
+        assert await command(bot, f"/memory forget {dog}", **owner) == "The note is deleted."
+        assert await command(bot, "/memory chat", **owner) == "There are no notes here."
+
+
+async def test_a_file_that_is_taught_is_found_in_this_chat_alone(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        assert await command(bot, "/learn", user="10001") == "You may not use /learn."
+        no_file = await command(bot, "/learn", role=Role.OWNER)
+        assert no_file == "Send the file in the same message as /learn."
+        keep_bytes = bot.plugins.services.media.keep_bytes
+        good = await keep_bytes(GROUP, b"# Door\nIt is vermilion.", name="door.md")
+        bad = await keep_bytes(GROUP, b"%PDF-1.4 nothing", name="plan.pdf")
+        words = Text("/learn")
+        taught = {"role": Role.OWNER, "segments": (words, File(good))}
+        assert await command(bot, "", **taught) == "I have read door.md (1 pieces)."
+        refused = await command(bot, "", role=Role.OWNER, segments=(words, File(bad)))
+        assert "plan.pdf: it is no PDF that can be read" in refused
+        (found,) = await bot.memory.knowledge.search(GROUP, "which colour has the door")
+        assert found.heading == "Door"
+        assert await bot.memory.knowledge.search(OTHER, "door") == []
+        bot.memory.knowledge.close()
+
+
+async def test_compacting_without_a_model_changes_nothing(folder: Path, boxes: BoxCache) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        await bot.ask("my cat is called Mochi", GROUP, user="10001", to_bot=True)
+        assert await command(bot, "/compact", user="10001") == "You may not use /compact."
+        no_model = await command(bot, "/compact", role=Role.OWNER)
+        assert "no model for summaries" in no_model
+        records = await bot.store.messages.newest(GROUP, 20)
+        assert not any(each.begins_anew for each in records)
+
+
+async def test_after_compacting_prompts_begin_anew_and_the_summary_is_there(
+    folder: Path, boxes: BoxCache
+) -> None:
+    class Quick:
+        async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
+            assert "Mochi" in text
+            return "The cat of Lin is called Mochi."
+
+    model = ScriptedModel([answer("hi"), answer("yes")])
+    async with running_bot(folder, boxes, model) as bot:
+        bot.memory.use_model(Quick())
+        await bot.ask("my cat is called Mochi", GROUP, user="10001", to_bot=True)
+        assert "go on with the summary" in await command(bot, "/compact", role=Role.OWNER)
+        await bot.ask("and now?", GROUP, user="10001", to_bot=True)
+        assert "my cat is called" not in bot.prompt()
+        newest = await bot.store.messages.newest(GROUP, 1)
+        shown = await bot.memory.sections(GROUP, before_seq=newest[0].seq, people=[])
+        assert "The cat of Lin is called Mochi." in shown.summary
+        # A reset forgets the summary too.
+        await command(bot, "/reset", role=Role.OWNER)
+        newest = await bot.store.messages.newest(GROUP, 1)
+        shown = await bot.memory.sections(GROUP, before_seq=newest[0].seq + 1, people=[])
+        assert "Mochi" not in shown.summary

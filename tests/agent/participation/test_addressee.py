@@ -1,0 +1,167 @@
+"""To whom a line goes is estimated from any talk, quickly, and the learnt file is checked."""
+
+import json
+import time
+from importlib.resources import files
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nekro_core.agent.participation.addressee import GOES, LEARNT, AddresseeModel
+from nekro_core.agent.participation.conversation import Conversation, SpokenLine
+from nekro_core.agent.participation.line_text import TEXT_FEATURES, read_line
+from nekro_core.agent.participation.records import BOT
+from nekro_core.agent.participation.trees import BoostedTrees, TreesUnreadable
+from nekro_core.agent.participation.verdict import TalkSign, verdict_of
+
+PEOPLE = ("lin", "mei", "tom", BOT)
+WORDS = st.sampled_from(
+    (
+        "what is that?",
+        "yes",
+        "thanks",
+        "",
+        "好的",
+        "你看过这个吗",
+        "はい",
+        "それは何ですか",
+        "!help",
+        "x" * 3000,
+    )
+)
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(PEOPLE),
+        st.floats(min_value=-10, max_value=4000),
+        WORDS | st.text(max_size=40),
+        st.frozensets(st.sampled_from(PEOPLE), max_size=2),
+    ),
+    max_size=30,
+)
+
+
+def line(who: str, at: float, text: str, named: frozenset[str] = frozenset()) -> SpokenLine:
+    return SpokenLine(speaker=who, at=at, text=read_line(text), named=named - {who})
+
+
+@settings(deadline=None, max_examples=60)
+@given(LINES)
+def test_any_talk_gives_probabilities_and_the_same_ones_again(
+    said: list[tuple[str, float, str, frozenset[str]]],
+) -> None:
+    model = AddresseeModel.load()
+    answers = []
+    for _ in range(2):
+        conversation, at, likely = Conversation(), 0.0, []
+        for who, pause, text, named in said:
+            at += pause
+            reading = model.add_line(conversation, line(who, at, text, named), BOT)
+            likely.append(reading.likely)
+            assert all(0 <= each <= 1 for each in (reading.likely, *reading.aims.values()))
+            assert who not in reading.aims
+        answers.append(likely)
+    assert answers[0] == answers[1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(LINES, WORDS)
+def test_a_persons_next_line_after_the_bots_question_always_goes_on(
+    before: list[tuple[str, float, str, frozenset[str]]], reply: str
+) -> None:
+    model, conversation, at = AddresseeModel.load(), Conversation(), 0.0
+    for who, pause, text, named in before:
+        at += max(0.0, pause)
+        model.add_line(conversation, line(who, at, text, named), BOT)
+    model.add_line(conversation, line("lin", at + 1, "Nekro, a film?", frozenset({BOT})), BOT)
+    asked = line(BOT, at + 5, "Funny or tense?", frozenset({"lin"}))
+    model.add_line(conversation, asked, BOT)
+    answer = line("lin", at + 20, reply)
+    verdict = verdict_of(model.add_line(conversation, answer, BOT), answer, model.threshold)
+    assert verdict.goes_on
+    assert TalkSign.ANSWERS_QUESTION in verdict.signs
+
+
+@settings(deadline=None, max_examples=60)
+@given(LINES, WORDS)
+def test_a_line_that_names_somebody_else_never_goes_to_the_bot(
+    before: list[tuple[str, float, str, frozenset[str]]], text: str
+) -> None:
+    model, conversation, at = AddresseeModel.load(), Conversation(), 0.0
+    for who, pause, words, named in before:
+        at += max(0.0, pause)
+        model.add_line(conversation, line(who, at, words, named), BOT)
+    said = line("lin", at + 1, text, frozenset({"mei"}))
+    assert not verdict_of(model.add_line(conversation, said, BOT), said, model.threshold).goes_on
+
+
+def test_a_line_takes_less_than_three_milliseconds() -> None:
+    model, conversation = AddresseeModel.load(), Conversation()
+    people = [f"person{number}" for number in range(20)]
+    took = []
+    for number in range(200):
+        who = people[number * 7 % 20] if number % 5 else BOT
+        said = line(who, 7.0 * number, f"is the shed number {number} open? I cannot find the key")
+        began = time.thread_time()
+        model.add_line(conversation, said, BOT)
+        took.append(time.thread_time() - began)
+    assert sorted(took[100:])[50] < 0.003
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "asks"),
+    [
+        ("Is the shed open?", {"shed", "open"}, True),
+        ("你看过这个吗", {"你看", "看过", "过这", "这个", "个吗"}, True),
+        ("それは何ですか。", {"それ", "れは", "は何", "何で", "です", "すか"}, True),
+        ("真的？", {"真的"}, True),
+        ("see https://example.org/?q=1", {"see"}, False),
+        ("", set(), False),
+    ],
+)
+def test_words_and_questions_are_found_in_three_languages(
+    text: str, words: set[str], asks: bool
+) -> None:
+    read = read_line(text)
+    assert read.words == words
+    assert read.asks is asks
+    assert len(read.numbers) == len(TEXT_FEATURES)
+
+
+def test_long_texts_are_read_at_their_beginning() -> None:
+    began = time.thread_time()
+    read = read_line("a" + "\u0301\u0327" * 500_000)
+    assert time.thread_time() - began < 0.5
+    assert read.characters == 1_000_001
+
+
+def test_trees_are_evaluated_as_they_are_written() -> None:
+    trees = BoostedTrees.read([[0, 1.5, [1, 0.0, 1.0, 2.0], 3.0], -1.0], 2)
+    rows = [[1.5, 0.0], [1.0, 0.5], [2.0, 0.0]]
+    found = trees.probabilities(rows)
+    assert [round(each, 4) for each in found] == [0.5, 0.7311, 0.8808]
+    assert trees.probabilities([]) == []
+
+
+@pytest.mark.parametrize(
+    "tree", ["x", [2, 1.0, 0.0, 0.0], [0, 1.0, 0.0], None, True, [0, "1", 1, 2]]
+)
+def test_a_tree_of_another_form_is_refused(tree: object) -> None:
+    with pytest.raises(TreesUnreadable, match="make follows"):
+        BoostedTrees.read([tree], 2)
+
+
+def test_a_file_that_was_learnt_with_other_features_is_refused() -> None:
+    content = json.loads((files("nekro_core.agent.participation") / LEARNT).read_text("utf-8"))
+    assert content["features"] == [*GOES]
+    with pytest.raises(TreesUnreadable, match="other features"):
+        AddresseeModel.read(content | {"features": ["weather", *GOES[1:]]})
+    with pytest.raises(TreesUnreadable, match="threshold"):
+        AddresseeModel.read({key: each for key, each in content.items() if key != "threshold"})
+
+
+def test_the_learnt_file_is_small_and_names_its_source() -> None:
+    text = (files("nekro_core.agent.participation") / LEARNT).read_text("utf-8")
+    assert len(text) < 300_000
+    assert "CC BY 4.0" in text
+    assert "irc-disentanglement" in text

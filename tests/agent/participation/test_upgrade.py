@@ -1,0 +1,67 @@
+"""A bot that was used before answers only those who mention it, and its operator is told."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from loguru import logger
+
+from nekro_core.agent.participation.upgrade import keep_participation
+from nekro_core.policy import PolicyFile
+from nekro_core.policy.participation import Participation
+from nekro_core.store import Store
+from nekro_core.system.documents import FileDocuments
+
+OLD = "0017_participation"
+
+
+async def used_before(folder: Path, *, chats: int = 1) -> None:
+    """Make a database as the version before left it, with so many chats."""
+    async with Store.open(f"sqlite://{folder / 'nekro.sqlite3'}"):
+        pass
+    with closing(sqlite3.connect(folder / "nekro.sqlite3")) as database, database:
+        database.execute("DROP TABLE upgrade_notes")
+        database.execute("DELETE FROM tortoise_migrations WHERE name = ?", (OLD,))
+        for number in range(chats):
+            database.execute(
+                "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
+                "VALUES (?, 'fake', 0, 0)",
+                (f"fake-group_{number}",),
+            )
+
+
+async def start(folder: Path) -> tuple[Participation | None, list[str]]:
+    """Start, and return what conduct.toml says and what the operator is told."""
+    told: list[str] = []
+    handle = logger.add(lambda line: told.append(line.record["message"]), level="WARNING")
+    try:
+        async with Store.open(f"sqlite://{folder / 'nekro.sqlite3'}") as store:
+            conduct = PolicyFile(FileDocuments(folder))
+            await conduct.look()
+            await keep_participation(store, conduct)
+            return conduct.book.bot.participation, told
+    finally:
+        logger.remove(handle)
+
+
+async def test_an_upgraded_bot_answers_as_before_and_says_so_once(tmp_path: Path) -> None:
+    await used_before(tmp_path)
+    mode, told = await start(tmp_path)
+    assert mode is Participation.MENTIONED
+    assert "/participation follows" in "".join(told)
+    mode, told = await start(tmp_path)
+    assert (mode, told) == (Participation.MENTIONED, []), "told once"
+    (tmp_path / "conduct.toml").unlink()
+    assert await start(tmp_path) == (None, []), "the operator's choice stays"
+
+
+async def test_a_new_bot_follows(tmp_path: Path) -> None:
+    assert await start(tmp_path) == (None, [])
+    await used_before(tmp_path, chats=0)
+    assert await start(tmp_path) == (None, []), "it was started before, but never used"
+
+
+async def test_a_choice_of_the_operator_is_kept(tmp_path: Path) -> None:
+    await used_before(tmp_path)
+    (tmp_path / "conduct.toml").write_text('[bot]\nparticipation = "lively"\n')
+    assert await start(tmp_path) == (Participation.LIVELY, [])

@@ -1,0 +1,57 @@
+"""The AI keeps notes in a whole bot, finds them again, and none of them reaches another chat."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from nekro_core.testing.bot import Bot
+from nekro_core.tools.outcome import ToolFailure
+
+
+@pytest.fixture
+async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
+    async with Bot.open(tmp_path) as opened:
+        yield opened
+
+
+async def test_what_somebody_asks_to_remember_is_found_again(bot: Bot) -> None:
+    chat = bot.chat("group_30003")
+    code = 'remember("cannot eat nuts", about="lin")\nsend_channel_message("Noted.")'
+    assert await chat.ask("Nekro, remember that I cannot eat nuts", code=code) == ["Noted."]
+    (line,) = await chat.call("find_notes", "nuts")
+    assert line.endswith(")")
+    assert ": cannot eat nuts (about " in line
+    key = bot.app.runtime.services.store.messages
+    (note,) = await bot.app.memory.notes.listed(chat.key)
+    asked = await key.get(note.source_seq)
+    assert asked is not None
+    assert (note.about_id, note.said_by, asked.sender.user_id) == ("lin", "lin", "lin")
+    number = line.partition(":")[0]
+    assert await chat.call("forget", int(number)) == "deleted: cannot eat nuts"
+    with pytest.raises(ToolFailure, match="no note has a word of 'nuts'"):
+        await chat.call("find_notes", "nuts")
+
+
+async def test_notes_of_one_chat_are_neither_found_nor_deleted_in_another(bot: Bot) -> None:
+    group, other = bot.chat("group_30003"), bot.chat("group_40004")
+    private = bot.chat("private_10001")
+    said = await private.call("remember", "looks for another job")
+    number = int(said.rpartition(" ")[2])
+    for chat in (group, other):
+        assert await chat.call("find_notes") == []
+        with pytest.raises(ToolFailure, match=f"no note {number} here"):
+            await chat.call("forget", number)
+    assert await private.call("find_notes", "job")
+
+
+async def test_wrong_arguments_are_refused_with_a_reason(bot: Bot) -> None:
+    chat = bot.chat("group_30003")
+    for arguments, complaint in (
+        ({"text": "  "}, "the note is empty"),
+        ({"text": "x" * 501}, "more than 500 characters"),
+        ({"text": "likes tea", "about": "nobody"}, "nobody"),
+    ):
+        with pytest.raises(ToolFailure, match=complaint):
+            await chat.call("remember", **arguments)
+    assert await chat.call("find_notes") == []

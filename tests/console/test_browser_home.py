@@ -1,0 +1,54 @@
+"""The first page says by itself what is wrong now, and where it is mended."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import async_playwright, expect
+
+from tests.console.process import running_console
+from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM, WIDE, opened
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail]
+
+EVIL = "<img src=x onerror=alert(1)>"
+LOOK_MS = 30_000
+"""The page looks every five seconds, and later on a busy machine."""
+
+
+async def test_what_breaks_while_the_page_is_open_appears_and_goes(tmp_path: Path) -> None:
+    servers = {"mcpServers": {"weather": {"command": "/no/such/program"}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(servers))
+    async with (
+        running_console(tmp_path, data=["chats"]) as address,
+        async_playwright() as playwright,
+        httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as person,
+    ):
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = await opened(chromium, f"{address}/ui/console", size=WIDE, theme="light")
+        alerts: list[str] = []
+        page.on("dialog", lambda shown: alerts.append(shown.message))
+        problems = page.locator(".nc-main article")
+        broken = problems.filter(has_text="The MCP server weather does not work")
+        await expect(broken).to_contain_text("there is no program", timeout=LOOK_MS)
+        await expect(broken.get_by_role("link")).to_have_attribute("href", "/ui/console/mcp")
+
+        conduct = problems.filter(has_text="conduct.toml")
+        await expect(conduct).to_have_count(0)
+        (tmp_path / "conduct.toml").write_text(f"[general]\n{EVIL} = 1\n")
+        await expect(conduct).to_contain_text("correct ", timeout=LOOK_MS)
+        (tmp_path / "conduct.toml").unlink()
+        await expect(conduct).to_have_count(0, timeout=LOOK_MS)
+
+        failed = problems.filter(has_text="did not answer the last question")
+        await expect(failed).to_have_count(0)
+        await person.post("/test/say", params={"text": "Nekro, be unreachable"})
+        await expect(failed).to_be_visible(timeout=LOOK_MS)
+        await failed.get_by_role("link").click()
+        await page.wait_for_url("**/ui/console/turns/*")
+        await page.get_by_role("link", name="Home", exact=True).click()
+        await person.post("/test/say", params={"text": "Nekro, are you back?"})
+        await expect(failed).to_have_count(0, timeout=LOOK_MS)
+        assert alerts == []
+        await chromium.close()

@@ -1,0 +1,83 @@
+"""Documents are read by page and heading in a confined process; bombs and scans are named."""
+
+import pytest
+
+from nekro_core.media.documents import MAX_BYTES, DocumentReader, DocumentSection
+from nekro_core.media.errors import UnusableMedia
+from tests.memory.knowledge.files import docx, many_laughs, pdf, xlsx, zip_bomb
+
+reader = DocumentReader()
+
+
+async def test_a_pdf_is_read_page_by_page() -> None:
+    found = await reader.read("manual.PDF", pdf("The pump needs oil.", "Change the filter in May."))
+    assert [(each.page, each.text.strip()) for each in found.sections] == [
+        (1, "The pump needs oil."),
+        (2, "Change the filter in May."),
+    ]
+
+
+async def test_a_word_document_is_read_along_its_headings() -> None:
+    found = await reader.read("a.docx", docx(("Oil", "Every year."), ("Filter", "In May.")))
+    assert found.sections == (
+        DocumentSection(heading="Oil", text="Every year."),
+        DocumentSection(heading="Filter", text="In May.\nfilter\t36 euros"),
+    )
+
+
+async def test_a_table_is_read_sheet_by_sheet() -> None:
+    data = xlsx(Prices=[["part", "euros"], ["filter", 36]], Empty=[], Staff=[["Lin", None, 3.5]])
+    found = await reader.read("a.xlsx", data)
+    assert found.sections == (
+        DocumentSection(heading="Prices", text="part\teuros\nfilter\t36"),
+        DocumentSection(heading="Staff", text="Lin\t\t3.5"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("Grüße, 你好".encode(), "Grüße, 你好"),
+        ("你好，世界".encode("gb18030"), "你好，世界"),
+        ("Grüße".encode("utf-16"), "Grüße"),
+    ],
+)
+async def test_plain_text_is_read_in_its_encoding(data: bytes, text: str) -> None:
+    assert (await reader.read("a.txt", data)).sections == (DocumentSection(text=text),)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("a.exe", b"MZ", r"files of the kind '.exe' are not read; these are: csv, docx"),
+        ("a.txt", b"", "it is empty"),
+        ("a.txt", b" \n ", "it is empty"),
+        ("a.txt", b"ab\0\0\0", "it is no text"),
+        ("a.pdf", b"%PDF-1.7 and then nothing", "no PDF that can be read"),
+        ("a.docx", b"PK\x03\x04 and then nothing", "it is damaged"),
+        ("a.docx", b"\xd0\xcf\x11\xe0" + b"\0" * 600, "it is encrypted, or of an old format"),
+        ("a.xlsx", xlsx(Empty=[]), "it has no text"),
+        ("a.xlsx", docx(("A", "b")), "no table that can be read"),
+        ("a.pdf", b"x" * (MAX_BYTES + 1), "it has more than 32 MB"),
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_read_says_why(name: str, data: bytes, why: str) -> None:
+    with pytest.raises(UnusableMedia, match=why):
+        await reader.read(name, data)
+
+
+async def test_an_encrypted_pdf_and_a_scan_are_named() -> None:
+    with pytest.raises(UnusableMedia, match="encrypted: save it without a password"):
+        await reader.read("a.pdf", pdf("secret", password="xyz"))
+    with pytest.raises(UnusableMedia, match="its 3 pages have no text: it is a scan"):
+        await reader.read("a.pdf", pdf("", "", ""))
+
+
+async def test_bombs_are_refused() -> None:
+    with pytest.raises(UnusableMedia, match="unpacks to more than 256 MB"):
+        await reader.read("a.docx", zip_bomb("word/document.xml"))
+    with pytest.raises(UnusableMedia, match="unpacks to more than 256 MB"):
+        await reader.read("a.xlsx", zip_bomb("xl/worksheets/sheet1.xml"))
+    with pytest.raises(UnusableMedia):
+        await reader.read("a.docx", many_laughs())

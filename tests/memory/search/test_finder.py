@@ -1,0 +1,209 @@
+"""Searches, as conversations: people write, and somebody asks what was said."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nekro_core.chat import (
+    CONVERSATION_RESET,
+    ChatKey,
+    File,
+    Forward,
+    ForwardedMessage,
+    Image,
+    Media,
+    Notice,
+    Reply,
+    Text,
+    Voice,
+)
+from nekro_core.memory.search.finder import BadSearch, MessageFinder, MessageQuery, unseen_line
+from nekro_core.store import Store
+from tests.memory.search.conftest import NOW, Talk
+
+
+@pytest.fixture(params=["new", "indexed"])
+async def kiln(request: pytest.FixtureRequest, talk: Talk) -> Talk:
+    """A conversation, that is in no segment yet or in the index."""
+    await talk.say("Mei", "The kiln was too hot again, both bowls cracked.")
+    await talk.say("Tom", "What a pity! I baked a loaf of rye bread.")
+    await talk.say("小雨", "我养了一只橘猫，名字叫馒头")
+    await talk.say("さくら", "来月、本栖湖でキャンプをします")
+    await talk.say("bot", "I can remind you of the camping trip.")
+    if request.param == "indexed":
+        await talk.chatter(200)
+        await talk.index()
+        assert await talk.store.search_index.segments(talk.key)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("Why did the bowl crack?", "The kiln was too hot again, both bowls cracked."),
+        ("who bakes bread", "What a pity! I baked a loaf of rye bread."),
+        ("小雨的猫叫什么名字？", "我养了一只橘猫，名字叫馒头"),
+        ("貓", "我养了一只橘猫，名字叫馒头"),
+        ("キャンプはどこ？", "来月、本栖湖でキャンプをします"),
+    ],
+)
+async def test_a_question_finds_its_answer(kiln: Talk, words: str, answer: str) -> None:
+    assert (await kiln.find(words, limit=3))[0] == answer
+
+
+async def test_the_question_before_an_answer_helps_to_find_it(talk: Talk) -> None:
+    await talk.chatter(200)
+    await talk.say("Mei", "Which instrument does your brother play?")
+    await talk.say("Tom", "The cello, since he was six.")
+    await talk.chatter(200)
+    await talk.index()
+    assert "The cello, since he was six." in await talk.find("instrument of the brother", limit=3)
+
+
+async def test_words_that_nobody_used_find_nothing(kiln: Talk) -> None:
+    assert await kiln.find("parliament") == []
+    assert await kiln.find("议会") == []
+
+
+async def test_messages_of_a_person_are_found_by_name_and_by_id(kiln: Talk) -> None:
+    bread = "What a pity! I baked a loaf of rye bread."
+    assert await kiln.find("bread", who="tom") == [bread]
+    assert await kiln.find("bread", who="@Tom") == [bread]
+    assert await kiln.find("bread", who="10002") == [bread]
+    assert await kiln.find("馒头", who="小雨") == ["我养了一只橘猫，名字叫馒头"]
+    assert bread not in await kiln.find("bread", who="Mei")
+    assert await kiln.find(who="you") == ["I can remind you of the camping trip."]
+
+
+async def test_an_unknown_person_is_refused_with_those_who_are_known(kiln: Talk) -> None:
+    with pytest.raises(BadSearch, match=r"who='Zaphod': nobody of this chat .*Mei \(10001\)"):
+        await kiln.find("bread", who="Zaphod")
+
+
+async def test_dates_limit_a_search(talk: Talk) -> None:
+    talk.now = 1_672_531_200.0  # 1 January 2023, UTC
+    await talk.say("Mei", "bread in winter")
+    talk.now = 1_688_169_600.0  # 1 July 2023
+    await talk.say("Mei", "bread in summer")
+    assert await talk.find("bread", since="2023-06-01") == ["bread in summer"]
+    assert await talk.find("bread", until="2023-06-01") == ["bread in winter"]
+    assert await talk.find(since="2023-06-01", until="2023-08-01") == ["bread in summer"]
+    assert (await talk.find("What of the bread in July?"))[0] == "bread in summer"
+    assert await talk.find("in July") == ["bread in summer"]
+    talk.now = NOW - 86_400.0
+    await talk.say("Mei", "porridge")
+    assert await talk.find("What did we talk about yesterday?") == ["porridge"]
+    assert await talk.find("昨天说了什么？") == ["porridge"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"since": "last week"}, r"since='last week' is no date: write 2025-03-08"),
+        ({"until": "8.3."}, r"until='8\.3\.' is no date: write 2025-03-08"),
+        ({"since": "2023-06-02", "until": "2023-06-01"}, "is not before until="),
+        ({"kind": "smell"}, r"kind='smell': expected one of image, voice, video, file"),
+    ],
+)
+async def test_a_bad_argument_says_what_was_expected(
+    kiln: Talk, query: dict[str, str], said: str
+) -> None:
+    with pytest.raises(BadSearch, match=said):
+        await kiln.find("bread", **query)
+
+
+async def test_messages_of_a_kind_are_found(talk: Talk) -> None:
+    await talk.say("Mei", Image(Media(path="/data/cat.png")), "the cat")
+    await talk.say("Tom", File(Media(path="/data/1.pdf", name="budget of May.pdf")))
+    await talk.say("Tom", Voice(Media(path="/data/1.wav"), "I lost the umbrella"))
+    await talk.say("Mei", "see https://example.org for the cat")
+    old = ForwardedMessage("9", "Zoe", (Text("the meeting is on Friday"),))
+    await talk.say("Mei", Forward((old,)))
+    assert await talk.find("cat", kind="image") == ["the cat"]
+    assert await talk.find("cat", kind="link") == ["see https://example.org for the cat"]
+    assert len(await talk.find("budget", kind="file")) == 1
+    assert len(await talk.find("umbrella", kind="voice")) == 1
+    assert len(await talk.find("When is the meeting?", kind="forward")) == 1
+    assert await talk.find(kind="video") == []
+
+
+async def test_without_words_the_newest_messages_come_first(kiln: Talk) -> None:
+    await kiln.say("Mei", "one")
+    await kiln.say("Mei", "two")
+    assert (await kiln.find(who="Mei", limit=2)) == ["two", "one"]
+
+
+async def test_another_chat_is_never_searched(kiln: Talk, store: Store) -> None:
+    other = Talk(store, ChatKey.parse("web-group_other"))
+    await other.say("Mei", "The kiln of the other chat cracked a bowl.")
+    await other.chatter(200)
+    await other.index()
+    assert "The kiln of the other chat cracked a bowl." not in await kiln.find("kiln", limit=50)
+    found = await other.find("kiln", limit=50)
+    assert found[0] == "The kiln of the other chat cracked a bowl."
+    assert "The kiln was too hot again, both bowls cracked." not in found
+
+
+async def test_nothing_from_before_a_reset_is_found(kiln: Talk) -> None:
+    await kiln.say("system", Notice(CONVERSATION_RESET), "a new conversation")
+    assert await kiln.find("kiln") == []
+    await kiln.say("Mei", "The kiln works again.")
+    assert await kiln.find("kiln") == ["The kiln works again."]
+    await kiln.chatter(200)
+    await kiln.index()
+    assert (await kiln.find("kiln"))[0] == "The kiln works again."
+    assert "The kiln was too hot again, both bowls cracked." not in await kiln.find("kiln")
+
+
+async def test_a_quoted_text_is_not_found_in_the_reply(talk: Talk) -> None:
+    quoted = await talk.say("Mei", "my secret is the kiln")
+    await talk.say("Tom", Reply(quoted.message_id, "10001", "my secret is the kiln"), "I see")
+    await talk.store.messages.recall(talk.key, quoted.message_id)
+    assert await talk.find("kiln") == []
+
+
+async def test_the_message_that_a_reply_answers_is_known(talk: Talk) -> None:
+    asked = await talk.say("Mei", "When do we meet?")
+    reply = await talk.say("Tom", Reply(asked.message_id), "At eight.")
+    finder = MessageFinder(talk.store)
+    assert await finder.answered_by(reply) == asked.seq
+    assert await finder.answered_by(asked) == 0
+
+
+async def test_a_limit_is_kept(kiln: Talk) -> None:
+    await kiln.chatter(60)
+    assert len(await kiln.find("small talk", limit=7)) == 7
+    assert len(await kiln.find("small talk", limit=999)) == 50
+
+
+async def test_any_text_can_be_searched(kiln: Talk) -> None:
+    finder = MessageFinder(kiln.store, wall=lambda: NOW)
+
+    for words in ('"', "a AND (b", "NEAR/3 *", "%_!'", "\0", "\ud800", "x" * 100_000, "🐈" * 50):
+        await finder.find(kiln.key, MessageQuery(words=words))
+
+
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(words=st.text(max_size=60), who=st.sampled_from(["", "Mei", "you"]))
+async def test_any_drawn_text_can_be_searched(kiln: Talk, words: str, who: str) -> None:
+    found = await kiln.find(words, who=who)
+    assert len(found) <= 10
+
+
+async def test_the_messages_that_are_not_shown_are_counted(talk: Talk) -> None:
+    await talk.chatter(400)
+    newest = await talk.say("Mei", "the newest")
+    finder = MessageFinder(talk.store)
+    assert await finder.count_before(talk.key, newest.seq) == 400
+    await talk.index()
+    assert await finder.count_before(talk.key, newest.seq) == 400
+    assert await finder.count_before(talk.key, newest.seq - 390) == 10
+
+
+def test_the_prompt_says_how_many_messages_it_does_not_show() -> None:
+    assert unseen_line(0) == ""
+    assert unseen_line(1) == "1 earlier message is not shown: find_messages finds them."
+    assert unseen_line(1204) == "1,204 earlier messages are not shown: find_messages finds them."

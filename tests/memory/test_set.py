@@ -1,0 +1,50 @@
+"""Questions about long conversations that the author of the search has not seen."""
+
+from collections import Counter
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from nekro_core.tools.discovery import SentenceVectors
+from tests.memory.quality import measure, read_lines
+
+HERE = Path(__file__).parent
+SET = HERE / "set"
+
+
+@pytest.mark.long
+async def test_the_questions_of_the_set_are_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At least 0.75 of the evidence is among the first 10 hits, and 0.82 among the first 20."""
+    if not [*SET.glob("*.messages.jsonl")]:
+        pytest.skip("tests/memory/set has no conversations yet: its README says how to write them")
+    async with aclosing(SentenceVectors(timeout_s=250)) as encoder:
+        shares = await measure(SET, f"sqlite://{tmp_path}/set.sqlite3", encoder)
+    with capsys.disabled():
+        print(f"\nevidence among the first hits: {shares}")
+    assert shares["all"][10] >= 0.75
+    assert shares["all"][20] >= 0.82
+
+
+async def test_words_alone_answer_most_questions_of_the_development_conversations(
+    tmp_path: Path,
+) -> None:
+    shares = await measure(HERE / "development", f"sqlite://{tmp_path}/set.sqlite3", None)
+    assert shares["all"][10] >= 0.70
+    assert shares["all"][20] >= 0.80
+
+
+@pytest.mark.parametrize("folder", ["set", "development"])
+def test_the_files_of_the_conversations_are_as_the_readme_says(folder: str) -> None:
+    for path in (HERE / folder).glob("*.messages.jsonl"):
+        messages = read_lines(path)
+        assert [each["n"] for each in messages] == list(range(1, len(messages) + 1)), path
+        assert [each["at"] for each in messages] == sorted(each["at"] for each in messages), path
+        assert all(each["text"].strip() and each["who"] for each in messages), path
+        questions = read_lines(path.with_name(path.name.replace("messages", "questions")))
+        for each in questions:
+            assert each["evidence"], each
+            assert set(each["evidence"]) <= set(range(1, len(messages) + 1)), each
+        assert not Counter(each["lang"] for each in questions).keys() - {"en", "zh", "ja"}, path
