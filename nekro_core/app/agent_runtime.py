@@ -162,7 +162,7 @@ class AgentRuntime:
                 ),
                 transcriber=message_io.transcriber,
                 capabilities=message_io.outbox.capabilities,
-                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
             )
