@@ -145,8 +145,8 @@ class BoxPackages:
                     "NEKRO_SANDBOX__PACKAGES=false"
                 )
             await anyio.to_thread.run_sync(_add_font, fetched)
-            # Without compiled modules, imports are slower, and nothing else. A module that cannot be
-            # compiled could not be imported either.
+            # Without compiled modules, imports are slower, and nothing else. A module that cannot
+            # be compiled could not be imported either.
             with suppress(TimeoutError):
                 await run(self._compiler(fetched), _COMPILE_S)
             await anyio.to_thread.run_sync(self._show, fetched)

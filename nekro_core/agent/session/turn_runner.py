@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 from loguru import logger
 
 from nekro_core.agent.session.backlog import Backlog
@@ -295,7 +296,7 @@ async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
     if not scope.cancel_called or scope.cancelled_caught:
         return
     try:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
     except anyio.get_cancelled_exc_class():
         if anyio.current_effective_deadline() == -math.inf:
             raise  # the bot ends

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from nekro_core.system.errors import NekroError
 from nekro_core.chat import Record
+from nekro_core.system.errors import NekroError
 
 MOST_RESTARTS = 5
 """Maximum number of times that one turn drops a request because the asker wrote again. Each dropped
