@@ -23,6 +23,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from nekro_core.system.errors import NekroError
+
 PLACE = "/opt/packages"
 """The folder of the packages in a box."""
 NAMES = (
@@ -60,7 +62,7 @@ _FONT_SETTINGS = """\
 """
 
 
-class PackagesUnavailable(Exception):
+class PackagesUnavailable(NekroError):
     """The packages cannot be fetched. The text says why and what to do."""
 
 
