@@ -286,20 +286,24 @@ async def _has_sent(recorder: TurnRecorder) -> bool:
     return await recorder.is_begun() and any(row.state.left for row in await recorder.sent())
 
 
+_LATE_CANCELLATIONS = 3
+"""Number of cancellations that may arrive after the end of a scope: its own, and those of scopes
+inside of it."""
+
+
 async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
-    """Take a cancellation of a scope that has already ended.
+    """Take the cancellations of a scope that has already ended.
 
     If a scope is cancelled in the moment in which its last line ends, Python before 3.13 delivers
     the cancellation to whatever awaits next. That would be the end of the turn, whose row would
     then stay open: no other turn of the chat could begin.
     """
-    if not scope.cancel_called or scope.cancelled_caught:
-        return
-    try:
-        await anyio.lowlevel.checkpoint()
-    except anyio.get_cancelled_exc_class():
-        if anyio.current_effective_deadline() == -math.inf:
-            raise  # the bot ends
+    for _ in range(_LATE_CANCELLATIONS if scope.cancel_called else 0):
+        try:
+            await anyio.lowlevel.checkpoint()
+        except anyio.get_cancelled_exc_class():
+            if anyio.current_effective_deadline() == -math.inf:
+                raise  # the bot ends
 
 
 def _store_error_in(error: Exception) -> StoreUnavailable | None:
