@@ -124,8 +124,8 @@ class BoxPackages:
                     await self._fetch(run or run_slowly)
         except OSError as error:  # a TimeoutError too
             raise PackagesUnavailable(
-                f"the packages of boxes cannot be fetched: {str(error) or 'it took too long'}; the next "
-                "start of the bot tries it again"
+                f"the packages of boxes cannot be fetched: {str(error) or 'it took too long'}; the "
+                "next start of the bot tries it again"
             ) from error
 
     async def _fetch(self, run: Run) -> None:
