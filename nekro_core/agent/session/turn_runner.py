@@ -227,6 +227,13 @@ class TurnRunner:
                 self._outage.on_error(store_error)
             else:
                 logger.exception("{}: the turn failed", self._chat_key)
+        except anyio.get_cancelled_exc_class():
+            if not scope.cancel_called or _is_cancelled():
+                raise
+            # The scope was cancelled, and its own cancellation went past it. Nobody outside wants
+            # the end of this task, and the turn's row must be closed.
+            stop = "stopped" if self._stopped_at is not None else "recalled"
+            await _absorb_late_cancellation(scope)
         return recorder, stop
 
     async def _close(self, request: TurnRequest, recorder: TurnRecorder, stop: str) -> None:
@@ -302,8 +309,13 @@ async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
         try:
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
-            if anyio.current_effective_deadline() == -math.inf:
+            if _is_cancelled():
                 raise  # the bot ends
+
+
+def _is_cancelled() -> bool:
+    """Return whether a scope around the caller is cancelled."""
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def _store_error_in(error: Exception) -> StoreUnavailable | None:
