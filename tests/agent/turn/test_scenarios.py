@@ -40,7 +40,8 @@ async def test_6_a_posted_table_is_answered_with_one_reply(folder: Path, boxes: 
     def reply(request: ChatRequest) -> ScriptedReply:
         assert "columns: city; sales" in text_of(request)  # no look into the file is needed
         return fence(
-            "import csv, glob\n(path,) = glob.glob('/app/uploads/*.csv')\n"
+            "import csv, glob\npaths = glob.glob('/app/uploads/*.csv')\n"
+            "(path,) = [path for path in paths if 'Oslo' in open(path).read()]\n"
             "rows = list(csv.DictReader(open(path)))\n"
             "send_channel_message(max(rows, key=lambda row: int(row['sales']))['city'])"
         )
