@@ -170,7 +170,7 @@ class AgentRuntime:
                 captions=PictureCaptions(roles),
                 looks=FileLooks(message_io.store, message_io.media, FileLooker()),
                 capabilities=message_io.outbox.capabilities,
-                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
             )
