@@ -149,7 +149,11 @@ class AgentCtx:
     def models(self) -> ModelEndpoints:
         """The language models. ``ctx.models.role("quick")`` is the model for background work, None
         if the operator configured none; its requests count for the turn and for the role's daily
-        budget. Raises `ToolFailure` if the bot has no models for plugins."""
+        budget.
+
+        Raises:
+            ToolFailure: This bot has no models for plugins.
+        """
         if self.services.models is None:
             raise ToolFailure("this bot has no models for plugins")
         return self.services.models

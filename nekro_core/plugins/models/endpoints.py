@@ -10,8 +10,8 @@ from loguru import logger
 from pydantic import ValidationError
 
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles
 from nekro_core.llm.roles import ModelRole
@@ -33,7 +33,7 @@ class PluginModels:
         others: Mapping[str, ModelGroupSettings],
         ledger: UsageLedger,
         *,
-        make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
+        make: Callable[[LLMSettings], ChatModel] = HttpChatModel,
         roles: BudgetedRoles | None = None,
     ) -> None:
         self._roles = roles
