@@ -5,6 +5,8 @@ The baseline is the same request to the second model alone, over the same kind o
 
 import time
 
+from loguru import logger
+
 from bench.figure import Figure
 from nekro_core.llm.chain import ModelChain
 from nekro_core.llm.chains import ModelChains
@@ -24,6 +26,7 @@ _REQUEST = ChatRequest(messages=(PromptMessage.of("user", "hello"),))
 async def figures() -> list[Figure]:
     """Milliseconds from the request to the first word, if the first model refuses the connection,
     answers 503, or breaks off before its first word."""
+    logger.disable("nekro_core.llm.chain")  # it warns of each failure
     async with (
         closed_port() as closed,
         ScriptedModelServer(lambda _: Answer(status=503)) as busy,
