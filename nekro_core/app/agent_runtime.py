@@ -22,6 +22,7 @@ from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
@@ -42,6 +43,7 @@ from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.media.file_look import FileLooker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess
@@ -147,6 +149,7 @@ class AgentRuntime:
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
+                editor=message_io.outbox,
                 notices=NoticeSender(
                     message_io.outbox, catalogue, lambda: settings.nekro_agent.language
                 ),
@@ -165,8 +168,9 @@ class AgentRuntime:
                 ),
                 transcriber=message_io.transcriber,
                 captions=PictureCaptions(roles),
+                looks=FileLooks(message_io.store, message_io.media, FileLooker()),
                 capabilities=message_io.outbox.capabilities,
-                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
             )

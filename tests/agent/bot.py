@@ -22,6 +22,7 @@ from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import AdapterHost, Admission
 from nekro_core.app.agent_runtime import AgentRuntime
@@ -37,6 +38,7 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
+from nekro_core.media.file_look import FileLooker
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -353,6 +355,7 @@ async def running_bot(
             store=store,
             inbox=inbox,
             outbox=outbox,
+            editor=outbox,
             notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
@@ -366,6 +369,7 @@ async def running_bot(
             wall=time.time,
             transcriber=hearing,
             captions=captions,
+            looks=FileLooks(store, media, FileLooker()),
             memory=memory or NoMemory(),
             quick_judge=quick_judge,
         )

@@ -152,7 +152,7 @@ class AgentCtx:
         budget.
 
         Raises:
-            ToolFailure: This bot has no models for plugins.
+            ToolFailure: The bot has no models for plugins.
         """
         if self.services.models is None:
             raise ToolFailure("this bot has no models for plugins")
