@@ -23,10 +23,11 @@ async def draw_model_roles(view: View) -> None:
     async def refresh() -> None:
         names = [each.group for each in await view.operator.models.all(view.actor)]
         for role in await view.operator.models.roles(view.actor):
-            if role.role not in cards:
+            card = cards.get(role.role)
+            if card is None:
                 with place:
-                    cards[role.role] = _RoleCard(view)
-            cards[role.role].draw(role, [DEFAULT, _EMBEDDED, *names[1:]])
+                    card = cards[role.role] = _RoleCard(view)
+            card.draw(role, [DEFAULT, _EMBEDDED, *names[1:]])
 
     await refresh()
     ui.timer(_READ_AGAIN_S, refresh, immediate=False)
