@@ -125,7 +125,7 @@ stdlib: $(VENV)/.installed-dev
 platforms:
 	python3 scripts/platforms/try_all.py python3.11 python3.12
 
-# Learns to whom a line of a group goes (docs/decisions/0044-taking-part.md): DATA is the unpacked folder
+# Learns to whom a line of a group goes (docs/decisions/0042-taking-part.md): DATA is the unpacked folder
 # "data" of github.com/jkkummerfeld/irc-disentanglement. About ten minutes on an idle machine.
 DATA ?= data/irc-disentanglement
 follows: $(FOLLOWS)/.installed

@@ -1,7 +1,8 @@
 """How soon the bot answers when it does not wait for a person to finish typing.
 
 Measures the slowest requests to the model (99th percentile), the first answer in a chat, and the
-first answer after the bot has connected.
+first answer after the bot has connected, and how soon words are sent that the model has written
+while it writes on.
 """
 
 import itertools
@@ -21,10 +22,28 @@ from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer, piece
 ROUNDS = 200
 NEW_CHATS = 30
 STARTS = 5
+WORD_ROUNDS = 30
 PAUSE_S = 0.15
 REST_S = 5.0
 """Seconds after the start. By then the bot has made its web page, which takes processor time."""
 TOKEN = "bench-token"
+
+
+WORDS = "The sky is blue because air scatters short waves of light more than long ones. " * 2
+"""A first paragraph that is long enough to be sent before the reply has ended."""
+
+
+class TimedWordsModel:
+    """A model that writes a paragraph, notes the time, and writes on after a second."""
+
+    def __init__(self) -> None:
+        self.wrote_at: list[float] = []
+
+    def __call__(self, _asked: Asked) -> Answer:
+        def note() -> None:
+            self.wrote_at.append(time.monotonic())
+
+        return Answer(chunks=[WORDS + "\n\nA", note, 1.0, "nd so on."])
 
 
 class TimedAnswerModel:
@@ -43,16 +62,7 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
     first_echo = statistics.median([await _first_echo() for _ in range(3)])
     mind = TimedAnswerModel()
     async with ScriptedModelServer(mind) as model:
-        settings = {
-            "NEKRO_LLM__BASE_URL": model.base_url,
-            "NEKRO_LLM__MODEL": "scripted",
-            "NEKRO_TRIGGER__DEBOUNCE_S": "0",
-            "NEKRO_TRIGGER__BURST_TURNS": "0",
-            "NEKRO_TRIGGER__HOUR_TURNS": "0",
-            "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
-            "ONEBOT_ACCESS_TOKEN": TOKEN,
-            "LOG_LEVEL": "WARNING",
-        }
+        settings = _settings(model.base_url)
         ids = itertools.count(1).__next__
         async with running_bot(folder, **settings) as bot:
             await anyio.sleep(REST_S)
@@ -70,6 +80,7 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
                     peer.account.ids = ids
                     await peer.wait_connected()
                     first.append((await _ask(peer, mind, 32000 + number))[1])
+    words = await words_as_written(folder / "words")
     p50, p99 = percentiles(echo_ms)
     return [
         Figure(
@@ -81,7 +92,41 @@ async def figures_of_answers(folder: Path, echo_ms: list[float]) -> list[Figure]
             "first reply right after connecting", "ms", first, first_echo,
             "bare echo, right after connecting", 80.0,
         ),
+        Figure.of("model's first paragraph -> platform", "ms", words, p50, "bare echo", 15.0),
     ]  # fmt: skip
+
+
+def _settings(base_url: str) -> dict[str, str]:
+    return {
+        "NEKRO_LLM__BASE_URL": base_url,
+        "NEKRO_LLM__MODEL": "scripted",
+        "NEKRO_TRIGGER__DEBOUNCE_S": "0",
+        "NEKRO_TRIGGER__BURST_TURNS": "0",
+        "NEKRO_TRIGGER__HOUR_TURNS": "0",
+        "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
+        "ONEBOT_ACCESS_TOKEN": TOKEN,
+        "LOG_LEVEL": "WARNING",
+    }
+
+
+async def words_as_written(folder: Path) -> list[float]:
+    """Return the milliseconds from the model's first paragraph until the platform gets it."""
+    mind, found = TimedWordsModel(), []
+    await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
+    async with (
+        ScriptedModelServer(mind) as model,
+        running_bot(folder, **_settings(model.base_url)) as bot,
+    ):
+        await anyio.sleep(REST_S)
+        async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
+            await peer.wait_connected()
+            for _ in range(WORD_ROUNDS + 1):
+                await peer.say_in_group(30003, 10001, "a question", at_me=True)
+                sent = await peer.next_send()
+                found.append((sent.at - mind.wrote_at[-1]) * 1000)
+                await peer.next_send()  # the rest of the reply
+                await anyio.sleep(PAUSE_S)
+    return found[1:]
 
 
 async def _rounds(

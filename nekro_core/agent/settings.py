@@ -49,6 +49,10 @@ class AgentSettings(LiveSettings):
     stream_code: bool = True
     """Whether statements run while the model still writes. Otherwise the code runs when the reply
     is complete."""
+    stream_words: bool = True
+    """Whether plain words are sent while the model still writes, paragraph by paragraph. On a
+    platform that can edit messages they are one message that grows. Otherwise words are sent when
+    the reply is complete."""
     names: tuple[str, ...] = Field(default=("Nekro",), min_length=1)
     """Names that people call the bot. A message that contains one of them is answered. The first is
     the bot's main name."""

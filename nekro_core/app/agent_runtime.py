@@ -16,11 +16,13 @@ from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.participation.upgrade import keep_participation
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
@@ -41,6 +43,7 @@ from nekro_core.llm.embedded import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
+from nekro_core.media.file_look import FileLooker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess
@@ -63,6 +66,7 @@ class AgentRuntime:
         command_actions: Carries out what chat commands change.
         erasure: Erases people.
         models: The models, which can be replaced.
+        roles: The models of the roles, for the bot's own work.
         personas: The library of personas.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
@@ -73,6 +77,7 @@ class AgentRuntime:
     command_actions: ActionsInForce
     erasure: PersonErasure
     models: ModelRegistry
+    roles: RoleModels
     personas: PersonaLibrary
     tasks: TaskGroup
 
@@ -144,6 +149,7 @@ class AgentRuntime:
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
+                editor=message_io.outbox,
                 notices=NoticeSender(
                     message_io.outbox, catalogue, lambda: settings.nekro_agent.language
                 ),
@@ -161,8 +167,10 @@ class AgentRuntime:
                     prompt.found_tools, message_io.store.plugin_data, message_io.sentences
                 ),
                 transcriber=message_io.transcriber,
+                captions=PictureCaptions(roles),
+                looks=FileLooks(message_io.store, message_io.media, FileLooker()),
                 capabilities=message_io.outbox.capabilities,
-                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
             )
@@ -215,6 +223,7 @@ class AgentRuntime:
                 command_actions=command_actions,
                 erasure=erasure,
                 models=models,
+                roles=roles,
                 personas=personas,
                 tasks=tasks,
             )

@@ -24,6 +24,8 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         sha256: The hash of the bytes in hex; empty if not known.
         problem: Why the bot has no copy of a received medium; empty if it has one.
         seconds: The length of a sound; 0 if not known.
+        look: What is in a file that somebody posted, in one or two lines; empty if nobody has
+            looked. The lines quote the file.
     """
 
     path: str = ""
@@ -34,6 +36,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sha256: str = ""
     problem: str = ""
     seconds: float = 0.0
+    look: str = ""
 
 
 class Text(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):

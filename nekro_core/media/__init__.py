@@ -11,6 +11,10 @@
     child.py             the code in such a child that reads a request and writes the answer
     child_answer.py      reads and checks that answer, which may be hostile
     sound_worker.py      the child that decodes and encodes sound
+    documents.py         DocumentReader: the text of a document, by page or heading
+    document_worker.py   the child that reads a document
+    file_look.py         FileLooker: what is in a posted table, document or archive, in two lines
+    look_worker.py       the child that looks into such a file
     fork_server.py       one child for each picture, forked from a process with loaded libraries
     fork_loop.py         the loop of that process
     picture_worker.py    the program of that process, which decodes and scales pictures

@@ -78,20 +78,30 @@ class TurnSettings(LiveSettings):
     max_repairs: int = Field(default=3, ge=0, le=20)
     """Maximum number of further replies in a row with which the model may repair failed code. If
     the last of them fails too, the turn ends."""
+    new_line: Literal["restart", "queue"] = "restart"
+    """What a new line of the asker does while the model writes and nothing of its reply has run or
+    was sent. With ``restart`` the request is dropped, and the model is asked again with the line,
+    at most five times in a turn. With ``queue`` the line is shown to the next step or gets the next
+    turn, as the lines of other people always do."""
     parallel_calls: int = Field(default=8, ge=1, le=64)
     """Maximum number of calls of one reply that run at the same time, if the model calls functions
     natively."""
     result_chars: int = Field(default=32_000, ge=1000)
     """Maximum number of characters of one native call's result. Of a longer result the model gets
     the beginning and the end, and the whole result is written to a file in the box."""
-    reply_tokens: int = Field(default=4096, ge=64)
-    """Maximum number of completion tokens of one reply."""
+    output_chars: int = Field(default=4000, ge=500)
+    """Maximum number of characters of a run's output that the model is shown. Of longer output the
+    model gets the beginning and the end, and the whole output is written to a file in the box."""
+    reply_tokens: int = Field(default=8192, ge=64)
+    """Maximum number of completion tokens of one reply, with the tokens that a model thinks with.
+    At most a quarter of the model's context is used. If a model has used all of them for thinking,
+    so that the reply is empty, the next request of the turn allows twice as many."""
     reply_chars: int = Field(default=200_000, ge=1000)
     """Maximum number of characters of one reply, for providers that ignore ``reply_tokens``."""
     prose_chars: int = Field(default=6000, ge=100)
-    """Maximum number of characters of a reply without code, if the reply would need more messages
-    than a run may send and the platform has no files. The middle of a longer reply is left out. In
-    all other cases a long reply is sent in several messages or as a file."""
+    """Maximum number of characters of each part in which a reply without code is sent, if it needs
+    more messages than a run may send and the platform has no files. A part that still needs too
+    many is cut again. In all other cases a long reply is sent in several messages or as a file."""
 
 
 class SendRateSettings(LiveSettings):

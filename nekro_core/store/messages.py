@@ -366,14 +366,25 @@ class MessageRepository:
         )
         return record_of(rows[0]) if rows else None
 
-    async def reword(self, record: Record, segments: Segments) -> Record | None:
-        """Replace the segments of a record if they are still those of ``record``. Returns the
-        changed record; None if it was changed, recalled or erased meanwhile."""
-        ((*rows,),) = await self._database.write(
+    async def reword(
+        self, record: Record, segments: Segments, *, keep: bool = False
+    ) -> Record | None:
+        """Replace the segments of a record if they are still those of ``record``. With ``keep``,
+        the earlier ones are kept for the prompts that have shown them. Returns the changed record;
+        None if it was changed, recalled or erased meanwhile."""
+        known = "seq = ? AND segments = ? AND recalled = ?"
+        values = (record.seq, encode_segments(record.segments), False)
+        earlier = SqlStatement(
+            "INSERT INTO message_versions (seq, segments) "
+            f"SELECT seq, segments FROM messages WHERE {known}",
+            values,
+        )
+        *_, (*rows,) = await self._database.write(
+            *([earlier] if keep else []),
             SqlStatement(
-                "UPDATE messages SET segments = ? WHERE seq = ? AND segments = ? AND recalled = ? "
+                f"UPDATE messages SET segments = ? WHERE {known} "
                 f"RETURNING {', '.join(INSERT.columns)}",
-                (encode_segments(segments), record.seq, encode_segments(record.segments), False),
+                (encode_segments(segments), *values),
             ),
             committed=lambda _: self.changed(record.chat_key),
         )

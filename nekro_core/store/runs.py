@@ -24,19 +24,27 @@ class RunRepository:
         self._clock = clock
 
     def begin(
-        self, run_id: str, chat_key: ChatKey, *, code: str, turn_id: int = 0, step: int = 0
+        self,
+        run_id: str,
+        chat_key: ChatKey,
+        *,
+        code: str,
+        turn_id: int = 0,
+        step: int = 0,
+        stop: str = "",
     ) -> Awaitable[object]:
         """Store that a run starts.
 
         The write is queued when this method returns, so no message of the run is committed before
-        it. ``turn_id`` is 0 for a run without a turn. The result may be awaited more than once.
+        it. ``turn_id`` is 0 for a run without a turn. ``stop`` is the run's reason to stop until
+        `end` is called. The result may be awaited more than once.
         Raises `UniqueConflict`.
         """
         return self._database.write(
             SqlStatement(
                 "INSERT INTO runs (run_id, chat_key, turn_id, step, code, output, stop, error, "
-                "started, seconds) VALUES (?, ?, ?, ?, ?, '', '', '', ?, 0)",
-                (run_id, str(chat_key), turn_id, step, code, self._clock()),
+                "started, seconds) VALUES (?, ?, ?, ?, ?, '', ?, '', ?, 0)",
+                (run_id, str(chat_key), turn_id, step, code, stop, self._clock()),
             )
         )
 

@@ -54,6 +54,7 @@ def describe(
     visibility: Visibility = Visibility.VISIBLE,
     timeout_s: float = 120.0,
     needs_chat: bool = True,
+    confirms: bool = False,
     for_small_models: bool = True,
     lenient: bool = False,
 ) -> ToolDescription:
@@ -106,6 +107,7 @@ def describe(
         where=where,
         timeout_s=timeout_s,
         needs_chat=needs_chat,
+        confirms=confirms,
         for_small_models=for_small_models,
         converts_result=lenient,
     )

@@ -14,8 +14,9 @@ from nekro_core.tools.tool import Tool, ToolKind
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
     """A ``TOOL`` succeeded. The calling code gets the value and continues. A model that calls
-    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that the tool
-    has already answered the chat, so that such a model is not asked again."""
+    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that such a
+    model need not be asked again if the chat has got an answer: the tool has answered it, or its
+    result only confirms what was done."""
 
     value: Any
     text: str = ""
@@ -110,7 +111,9 @@ def outcome_of(tool: Tool, value: Any) -> Outcome:
     match tool.kind:
         case ToolKind.TOOL:
             # A handler that wraps a tool of an MCP server or of another bot may return an outcome.
-            return value if isinstance(value, ToolReturn | ToolReturnMedia) else ToolReturn(value)
+            if isinstance(value, ToolReturn | ToolReturnMedia):
+                return value
+            return ToolReturn(value, ends=tool.confirms)
         case ToolKind.BEHAVIOR | ToolKind.AGENT if not isinstance(value, str):
             if tool.converts_result:
                 text = f"{tool.name} returned nothing" if value is None else _text_of(value)

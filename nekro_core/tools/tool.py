@@ -93,7 +93,8 @@ class Tool:
     ``module.python_name``. ``handler`` takes the context first, then the parameters. ``where`` is
     ``file:line``, for messages to the author. ``timeout_s`` is the time limit of one call.
 
-    If ``needs_chat`` is False, the tool is also offered to callers without a chat. If
+    If ``needs_chat`` is False, the tool is also offered to callers without a chat. If ``confirms``
+    is True, its result only confirms what was done, so nobody needs to read it. If
     ``for_small_models`` is False, it is not offered to small models, which cannot use the results
     of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats.
     If ``converts_result`` is True, a result that the kind does not allow becomes text with
@@ -123,6 +124,7 @@ class Tool:
     where: str = ""
     timeout_s: float = 120.0
     needs_chat: bool = True
+    confirms: bool = False
     for_small_models: bool = True
     converts_result: bool = False
     own_files: str = ""

@@ -17,7 +17,7 @@ plugin = NekroPlugin(
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, "set_timer", "Be woken in this chat at a time, once."
+    SandboxMethodType.TOOL, "set_timer", "Be woken in this chat at a time, once.", confirms=True
 )
 async def set_timer(_ctx: AgentCtx, event: str, at: str = "", in_minutes: float = 0) -> str:
     """Be woken in this chat once: to remind somebody, or to look again at something.
@@ -52,6 +52,7 @@ async def set_timer(_ctx: AgentCtx, event: str, at: str = "", in_minutes: float 
     SandboxMethodType.TOOL,
     "create_recurring_timer",
     "Be woken in this chat again and again.",
+    confirms=True,
 )
 async def create_recurring_timer(
     _ctx: AgentCtx,
@@ -92,7 +93,10 @@ async def list_timers(_ctx: AgentCtx) -> list[str]:
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, "change_timer", "Cancel, pause or resume a timer of this chat."
+    SandboxMethodType.TOOL,
+    "change_timer",
+    "Cancel, pause or resume a timer of this chat.",
+    confirms=True,
 )
 async def change_timer(_ctx: AgentCtx, timer_id: str, action: str = "cancel") -> str:
     """Cancel a timer of this chat, or let a recurring one rest and go on.
@@ -101,6 +105,8 @@ async def change_timer(_ctx: AgentCtx, timer_id: str, action: str = "cancel") ->
         timer_id: From list_timers.
         action: cancel, pause or resume.
     """
+    # A model may give the id as a line of list_timers shows it: "[ca44f06e7234] Standup".
+    timer_id = timer_id.strip().removeprefix("[").partition("]")[0].strip()
     if action == "cancel":
         if await timer.clear_timer(_ctx.chat_key, timer_id):
             return f"{timer_id} is cancelled"

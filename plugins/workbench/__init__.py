@@ -36,13 +36,16 @@ async def shell(
     Returns:
         {stdout, stderr, exit_code}; timed_out with exit code 124.
     """
-    return await _ctx.sandbox_tool(
+    result = await _ctx.sandbox_tool(
         "shell",
         command=command,
         sandbox=sandbox,
         timeout_ms=timeout_ms,
         working_dir=working_dir,
     )
+    if result.get("timed_out"):
+        result["hint"] = "start it with & and look later, or give it more time with timeout_ms"
+    return result
 
 
 @plugin.mount_sandbox_method(

@@ -15,12 +15,14 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.participation.unasked import QuickJudge
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.sessions import Sessions
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.turn.boxes import BoxSource, ChatBoxes
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import AdapterHost, Admission
 from nekro_core.app.agent_runtime import AgentRuntime
@@ -36,6 +38,7 @@ from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
+from nekro_core.media.file_look import FileLooker
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -299,6 +302,7 @@ async def running_bot(
     command: CommandSettings | None = None,
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
+    captions: PictureCaptions | None = None,
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
@@ -351,6 +355,7 @@ async def running_bot(
             store=store,
             inbox=inbox,
             outbox=outbox,
+            editor=outbox,
             notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
@@ -363,6 +368,8 @@ async def running_bot(
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            captions=captions,
+            looks=FileLooks(store, media, FileLooker()),
             memory=memory or NoMemory(),
             quick_judge=quick_judge,
         )
@@ -423,6 +430,7 @@ async def running_bot(
                 command_actions=commands.actions,
                 erasure=erasing,
                 models=unused,
+                roles=unused,
                 personas=unused,
                 tasks=tasks,
             )

@@ -75,6 +75,10 @@ def said(seq: int, user_id: str, name: str, *segments: Segment) -> Record:
     )
 
 
+def replace_id(record: Record, message_id: str) -> Record:
+    return msgspec.structs.replace(record, message_id=message_id)
+
+
 TALK = [
     said(75, "10001", "Lin", Text("hello, ask 4711 or 4712-x")),
     said(76, "10002", "Mei", Mention("10003", "Kei"), Text("look")),
@@ -119,7 +123,7 @@ async def test_ids_that_begin_with_an_at_sign_or_a_hash_are_found(
         ({"mention": "471"}, 'nobody here is known as "471"'),
         ({"mention": "4712"}, 'nobody here is known as "4712"'),
         ({"mention": ""}, 'nobody here is known as ""'),
-        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: 75 ("hello, '),
+        ({"reply_to": "99"}, 'this chat has no message "99"; the newest are: #75 ("hello, '),
     ],
 )
 async def test_an_unknown_person_or_message_is_refused_and_the_known_ones_are_listed(
@@ -130,6 +134,17 @@ async def test_an_unknown_person_or_message_is_refused_and_the_known_ones_are_li
     assert isinstance(outcome, ToolCallFailed)
     assert told in outcome.message
     assert world.outgoing.sent == []
+
+
+@pytest.mark.parametrize("written", ["#312", "312", "message #312"])
+async def test_a_message_is_named_by_the_number_that_prompts_show(
+    world: World, tools: ToolSet, written: str
+) -> None:
+    record = replace_id(said(312, "10001", "Lin", Text("tea?")), "platform-id-9")
+    world.journal.records += [*TALK, record]
+    await run(world, tools, "send_channel_message", "yes", reply_to=written)
+    ((_, segments, _),) = world.outgoing.sent
+    assert segments == (Reply("platform-id-9"), Text("yes"))
 
 
 @pytest.mark.parametrize("written", ["@all", " all ", "@ all", "all\u3000"])

@@ -43,7 +43,7 @@ async def test_a_recurring_timer_is_created_and_paused(bot: Bot) -> None:
     assert text.endswith(" 07:30: greet everybody")
     assert "paused" in await chat.call("change_timer", job, "pause")
     assert await chat.call("list_timers") == [await chat.call("change_timer", job, "pause")]
-    assert "07:30" in await chat.call("change_timer", job, "resume")
+    assert "07:30" in await chat.call("change_timer", f"[{job}] morning", "resume")
     bot.foresee(reply="Good morning!")
     bot.clock.advance(7 * 86_400)
     assert (await chat.gets(1))[0] == "Good morning!"

@@ -51,6 +51,8 @@ LATER = "LATER"
 
 _QUOTED = 200  # characters of a name, a quoted or a forwarded message
 _ATTACHED = 30  # lines for the attachments of one message
+_LOOK = 700
+"""Maximum number of characters of each line about what is in a file."""
 _FORWARDED = 20  # messages of a bundle that are shown
 _FACE = 40  # characters of a face's name
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -253,6 +255,7 @@ def _attached(segment: Segment, marks: LineMarks, own: Collection[str]) -> Itera
             yield f"{_medium('voice', media)}: you cannot hear it"
         case Image(media) | Video(media) | File(media):
             yield _medium(type(segment).__name__.lower(), media)
+            yield from (f"in it: {json_quoted(each, _LOOK)}" for each in media.look.splitlines())
         case Mention() if marks.people and segment.name and segment.user_id not in own:
             yield f"@{json_quoted(segment.name, 60)} is {identifier(segment.user_id)}"
         case Reply() if not marks.replies_to:

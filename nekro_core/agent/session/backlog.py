@@ -151,6 +151,12 @@ class Backlog:
         left = {record.seq for record in self.waiting()}
         return [record for record in before if record.seq not in left]
 
+    def is_open(self, seq: int) -> bool:
+        """Return whether a record waits that the plugins' hooks let through and that is no
+        command."""
+        waits = any(each.record.seq == seq for each in self.pending)
+        return waits and seq not in self.handled
+
     def forget_person(self, user_id: str) -> None:
         """Drop a person's records."""
         self.fresh = [each for each in self.fresh if each.record.sender.user_id != user_id]

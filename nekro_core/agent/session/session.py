@@ -36,10 +36,20 @@ from nekro_core.agent.session.turn_runner import STORE_PAUSE_S, TurnRunner, Turn
 from nekro_core.agent.session.unasked_turns import UnaskedTurns
 from nekro_core.agent.turn.already_sent import was_answered
 from nekro_core.agent.turn.context import TurnRequest
+from nekro_core.agent.turn.new_lines import NewLines
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
 from nekro_core.agent.turn.report import DO_NOT_RESEND
-from nekro_core.chat import Author, ChatKey, ChatKind, Record, RunRecord, Segments
+from nekro_core.chat import (
+    Author,
+    ChatKey,
+    ChatKind,
+    Mention,
+    Record,
+    Reply,
+    RunRecord,
+    Segments,
+)
 from nekro_core.plugins.authoring.declarations import MsgSignal
 from nekro_core.plugins.host.hooks import MessageSignal
 from nekro_core.policy import ChatState
@@ -132,6 +142,7 @@ class Session:
             return
         message = PendingMessage(record, self._services.clock() - age_s)
         self._note_all(self._backlog.on_record(message), DecisionReason.OVERFLOW)
+        self._turns.on_record(record)
         self._news.set()
 
     def on_stop(self, record: Record) -> None:
@@ -473,9 +484,22 @@ class Session:
             trigger_record=record,
             mark=lambda records: self._backlog.marks(records, record),
             listen=self._listen_for_turn,
+            new_lines=NewLines(self._listen_for_turn, self._may_correct),
             judge=self._judge,
             resumed=resumed,
         )
+
+    def _may_correct(self, record: Record) -> bool:
+        """Return whether a new line of the asker may change what they want. A line that answers or
+        mentions another person does not."""
+        own = self._services.store.accounts.own(self.chat_key.instance)
+        named = {
+            each.user_id if isinstance(each, Mention) else each.sender_id
+            for each in record.segments
+            if isinstance(each, Mention | Reply)
+        }
+        to_others = bool(named - {"", *own}) and not record.to_bot
+        return self._backlog.is_open(record.seq) and not to_others
 
     async def _answer(self, record: Record, why: MessageDecision) -> None:
         """Run one turn that answers all questions of the record's author so far."""

@@ -66,3 +66,8 @@ def recorded_outcome(text: str) -> tuple[Outcome, bool] | None:
         return RichObservation(tuple(map(TextContent, fields["parts"]))), sent
     ends, words = bool(fields.get("ends")), fields.get("text", "")
     return ToolReturn(fields.get("value"), words, ends), sent
+
+
+def has_sent(text: str) -> bool:
+    """Return whether a recorded result says that the call sent a message."""
+    return bool(text) and bool(json.loads(text).get("sent"))

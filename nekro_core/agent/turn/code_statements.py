@@ -112,6 +112,11 @@ class StatementScanner:
         self._first_word = self._last = ""
         self._compound = self._decorated = False
 
+    @property
+    def in_string(self) -> bool:
+        """Whether the next line begins inside a string."""
+        return bool(self._open) and self._open[-1].what in ("string", "formatted")
+
     def line(self, text: str, number: int) -> tuple[list[CodeStatement], int | None]:
         """Scan one complete line.
 

@@ -2,7 +2,8 @@
 
 A fenced block is code if its fence has no name or the name ``python``, ``py`` or ``python3``. A
 block with another name is prose, including its fences. A fence inside a string literal is part of
-the string.
+the string. Models also write code between fences of tildes (``~~~python``) and between tags
+(``<code>``); a fence of tildes without a name is prose, because such lines separate paragraphs.
 """
 
 import re
@@ -11,8 +12,13 @@ from enum import Enum, auto
 
 from nekro_core.agent.turn.code_statements import CodeStatement, StatementScanner
 
-_CODE_NAMES = frozenset(("", "python", "py", "python3"))
-_OPENING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,})[ \t]*(?P<info>[^`\n]*)\n\Z")
+_CODE_NAMES = frozenset(("", "python", "py", "python3", "tool_code"))
+_OPENING = re.compile(r"(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)\n\Z")
+_TAG = re.compile(
+    r"(?P<indent>[ \t]*)(?:<pre[^<>\n]*>[ \t]*)?<(?P<tag>code|python|tool_code|execute)"
+    r"(?:[ \t][^<>\n]*)?>(?P<rest>[^\n]*\n)\Z",
+    re.IGNORECASE,
+)
 # Models write "Here you are: ```python" and "1. ```python", although in Markdown these are no
 # fences.
 _OPENING_LATE = re.compile(
@@ -65,6 +71,13 @@ class CodeStream:
         self._indent_limit = 0
         self._indent: int | None = None
         self._fence = "```"
+        self._closing: re.Pattern[str] | None = None
+        """Matches the line that ends the code block, if the block did not begin with backticks."""
+
+    @property
+    def line(self) -> str:
+        """The part of the last line that has arrived."""
+        return "".join(self._parts)
 
     def feed(self, chunk: str) -> list[StreamEvent]:
         """Process the next piece of the reply. Line ends may be ``\\n``, ``\\r\\n`` or ``\\r``."""
@@ -112,7 +125,7 @@ class CodeStream:
         if self._mode is _Mode.CODE:
             return self._code_line(text)
         if self._mode is _Mode.OTHER_BLOCK:
-            if text.strip().startswith(self._fence) and not text.strip().strip("`"):
+            if text.strip().startswith(self._fence) and not text.strip().strip(self._fence[0]):
                 self._mode = _Mode.PROSE
             return self._prose(text)
         return self._prose_line(text)
@@ -125,11 +138,24 @@ class CodeStream:
         if opening := _OPENING.match(line):
             self._fence = opening.group("fence")
             name, *_ = opening.group("info").split() or [""]
+            tildes = self._fence[0] == "~"
+            if tildes and not name:
+                return self._prose(text)
             if name.lower() not in _CODE_NAMES:
                 self._mode = _Mode.OTHER_BLOCK
                 return self._prose(text)
             self._begin_block(len(opening.group("indent")))
+            if tildes:
+                self._closing = re.compile(rf"(?P<code>)[ \t]*{self._fence}~*[ \t]*\n?\Z")
             return []
+        if opening := _TAG.match(line):
+            self._begin_block(len(opening.group("indent")))
+            tag = opening.group("tag")
+            self._closing = re.compile(
+                rf"(?P<code>[^\n]*)</{tag}>(?:[ \t]*</pre>)?[ \t]*\n?\Z", re.IGNORECASE
+            )
+            rest = opening.group("rest")
+            return self._code_line(rest) if rest.strip() else []
         if opening := _OPENING_LATE.match(line):
             self._begin_block(_DEEPEST_INDENT)
             return self._prose(opening.group("before") + "\n")
@@ -139,8 +165,18 @@ class CodeStream:
         self._mode = _Mode.CODE
         self.begun = True
         self._indent_limit, self._indent = indent_limit, None
+        self._closing = None
 
     def _code_line(self, text: str) -> list[StreamEvent]:
+        if self._closing is not None and not self._scanner.in_string:
+            closing = self._closing.match(text)
+            if closing is not None:
+                events = self._code_line_inside(closing.group("code") + "\n")
+                self._mode = _Mode.PROSE
+                return [*events, *self._scanner.flush()]
+        return self._code_line_inside(text)
+
+    def _code_line_inside(self, text: str) -> list[StreamEvent]:
         if self._indent is None:
             text = text.removeprefix("\ufeff")
             if text.strip():

@@ -24,7 +24,8 @@ from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
 from nekro_core.agent.turn.history_window import in_window
-from nekro_core.agent.turn.reply import ModelReply
+from nekro_core.agent.turn.new_lines import NewLines
+from nekro_core.agent.turn.reply import End, ModelReply
 from nekro_core.agent.turn.services import PromptServices
 from nekro_core.chat import Author, ChatKey, Image, Media, Record
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
@@ -63,13 +64,14 @@ class TurnRequest:
     """The reason for a turn. ``trigger_record`` woke the turn. The turn answers the record's author
     and has the author's rights. ``mark`` returns the current marks of records; they change because
     people write while the turn runs. ``listen`` passes new messages to the plugins' hooks, which
-    may change or hide them. ``judge`` says why a record is answered. ``resumed`` says that an
-    earlier process began the turn."""
+    may change or hide them. ``new_lines`` tells when the asker writes again. ``judge`` says why a
+    record is answered. ``resumed`` says that an earlier process began the turn."""
 
     chat_key: ChatKey
     trigger_record: Record
     mark: Callable[[Sequence[Record]], HistoryMarks]
     listen: Callable[[], Awaitable[None]] | None = None
+    new_lines: NewLines | None = None
     judge: Callable[[Record], MessageDecision] | None = None
     resumed: bool = False
 
@@ -95,8 +97,14 @@ class TurnContext:
         self._zone = ZoneInfo(self._settings.timezone) if self._settings.timezone else None
         self._marks = HistoryMarks(unanswered=frozenset())
         self._steps: list[FinishedStep] = []
+        self._reply_tokens = self._settings.turn.reply_tokens
         self._small_steps: list[SmallPromptStep] = []
         self._found_before: tuple[NamedTool, ...] | None = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the turn has finished a step."""
+        return bool(self._steps)
 
     @property
     def media(self) -> list[Media]:
@@ -123,8 +131,12 @@ class TurnContext:
         # A message that arrived just now is left for the next read, with all that came after it.
         unheard = (i for i, each in enumerate(records) if each.seq in self._marks.unheard)
         records = records[: next(unheard, None)] or [trigger]
-        self.records = [record for record in records if record.seq not in self._marks.hidden]
-        self.through_seq = max(self.through_seq, records[-1].seq)
+        through = records[-1].seq
+        records = [record for record in records if record.seq not in self._marks.hidden]
+        if self._services.looks is not None:
+            records = await self._services.looks.look_into(records)
+        self.records = records
+        self.through_seq = max(self.through_seq, through)
 
     async def _newest_records(self) -> list[Record]:
         if self.request.listen is not None:
@@ -158,6 +170,17 @@ class TurnContext:
                 observation=PromptLines(tuple(chain.from_iterable(lines))),
             )
         )
+
+    def add_empty_step(self, reply: ModelReply, report: tuple[PromptContent, ...]) -> None:
+        """Add a finished step whose reply was empty."""
+        self.add_step(reply, report)
+        self.note_empty(reply.end)
+
+    def note_empty(self, end: End) -> None:
+        """Note how an empty reply ended. If it ended at the limit of tokens, the model thinks so
+        much that the next request allows twice as many."""
+        if end == "length":
+            self._reply_tokens *= 2
 
     def add_native_step(
         self, prose: str, calls: tuple[CallAnswer, ...], report: tuple[PromptContent, ...]
@@ -196,15 +219,24 @@ class TurnContext:
             self._found_before = found
         view = await self._view(ctx, tools, profile)
         request = build_prompt(
-            self._write_system_prompt(tools, policy, sources, natively=functions is not None),
+            self._write_system_prompt(
+                tools, policy, sources, natively=functions is not None, vision=profile.vision
+            ),
             view,
             settings=self._settings.prompt,
             profile=profile,
-            max_tokens=min(self._settings.turn.reply_tokens, profile.context_tokens // 4),
+            max_tokens=self._max_tokens(profile),
             functions=functions,
             sources=sources,
         )
         return _written_for(request, profile), False, sources
+
+    def _max_tokens(self, profile: ModelProfile) -> int:
+        """Return the maximum number of tokens of the next reply."""
+        usual = self._settings.turn.reply_tokens
+        if self._reply_tokens > usual:
+            return min(self._reply_tokens, profile.context_tokens // 2)
+        return min(usual, profile.context_tokens // 4)
 
     async def _write_small_prompt(self, tools: ToolSet, policy: ChatPolicy) -> ChatRequest:
         codes, turns = await self._past_runs()
@@ -219,12 +251,16 @@ class TurnContext:
         return replace(request, chat=str(self.chat_key))
 
     def _write_system_prompt(
-        self, tools: ToolSet, policy: ChatPolicy, sources: PromptSources, *, natively: bool
+        self,
+        tools: ToolSet,
+        policy: ChatPolicy,
+        sources: PromptSources,
+        *,
+        natively: bool,
+        vision: bool,
     ) -> str:
         names, persona = policy.names, policy.persona
-        place = chat_place(
-            self._services, self.chat_key, now=self._began, vision=policy.model.profile.vision
-        )
+        place = chat_place(self._services, self.chat_key, now=self._began, vision=vision)
         if natively:
             more = tools.once(deferred_functions_text)
             return native_system_prompt(
@@ -250,6 +286,10 @@ class TurnContext:
         services = self._services
         asleep = services.discovery.asleep(self.chat_key, tools)
         injections = await services.plugins.prompt_injections(ctx, asleep)
+        captions, shown = services.captions, dict[str, ImagePart]()
+        described = captions is not None and captions.possible and not profile.vision
+        if profile.vision or described:
+            shown = await self._pictures()
         window = PromptView(
             chat_key=self.chat_key,
             records=self.records,
@@ -262,8 +302,9 @@ class TurnContext:
             own_accounts=services.store.accounts.own(self.chat_key.instance),
             now=self._began,
             zone=self._zone,
-            pictures=await self._pictures() if profile.vision else {},
+            pictures=shown if profile.vision else {},
             vision=profile.vision,
+            captions=await captions.of(self.chat_key, shown) if captions and described else {},
             injections=[(each.plugin, each.text) for each in injections],
             preface=self.preface,
         )

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Protocol, assert_never
 
 import anyio
-from loguru import logger
 
 from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import escape_invisible, shortened
+from nekro_core.agent.turn.long_texts import WriteFile, bounded_text, write_result
 from nekro_core.agent.turn.run_calls import CallResult, RunCalls, model_part
 from nekro_core.agent.turn.value_text import value_text
 from nekro_core.chat import ChatKey, Receipt, Segment
 from nekro_core.llm.model import FunctionCall, Part, TextPart
 from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
-from nekro_core.sandbox.box import GuestCall, SandboxError
+from nekro_core.sandbox.box import GuestCall
 from nekro_core.tools.media import indexed_text, media_content
 from nekro_core.tools.outcome import (
     BehaviorReturn,
@@ -79,8 +79,6 @@ class _Ordered:
         return await self._order.send(self._position, chat_key, segments, run_id)
 
 
-RESULTS = "/home/user/results"
-"""The folder in a box for results that are too long for an answer."""
 NOT_BEGUN = "not carried out: the turn was stopped before it began"
 _ACKNOWLEDGED = ("", "sent", "ok", "done", "success")
 """Results that the model does not need if the function also sent a message. The model may need any
@@ -189,17 +187,14 @@ class NativeCalls:
         the path of the whole text in the box."""
         if len(text) <= self._result_chars:
             return shortened(escape_invisible(text), self._result_chars * 2)
-        data = text.encode("utf-8", "replace")
-        path = await self._save_to_box(f"{self._stem(position)}.txt", data)
-        where = f"all of it is in {path}" if path else "the rest is not kept"
-        mark = f"\n[... {len(text) - self._result_chars} characters left out; {where} ...]\n"
-        return shortened(
-            escape_invisible(shortened(text, self._result_chars, mark)), self._result_chars * 2
+        bounded = await bounded_text(
+            text, self._result_chars, f"{self._stem(position)}.txt", self._write_file
         )
+        return shortened(escape_invisible(bounded.text), self._result_chars * 2)
 
     async def _bytes_in_box(self, position: int, call: FunctionCall, data: bytes) -> CallAnswer:
         kind = next((kind for head, kind in _KINDS if head.match(data)), "bin")
-        path = await self._save_to_box(f"{self._stem(position)}.{kind}", data)
+        path = await write_result(f"{self._stem(position)}.{kind}", data, self._write_file)
         if not path:
             return _error(call, f"the result of {len(data)} bytes could not be kept in the box")
         return CallAnswer(call=call, text=f"{len(data)} bytes, kept in {path}")
@@ -207,19 +202,10 @@ class NativeCalls:
     def _stem(self, position: int) -> str:
         return f"{self._calls.ctx.run_id[:8]}-{position + 1}"
 
-    async def _save_to_box(self, name: str, data: bytes) -> str:
-        """Write a file into the box. Returns its path; empty if the write fails or there is no
-        box."""
+    @property
+    def _write_file(self) -> WriteFile | None:
         box: BoxFiles | None = self._calls.ctx.box
-        if box is None:
-            return ""
-        path = f"{RESULTS}/{name}"
-        try:
-            await box.write_file(path, data)
-        except SandboxError as error:
-            logger.warning("{} could not be kept in the box: {}", path, error)
-            return ""
-        return path
+        return box.write_file if box is not None else None
 
 
 def _ends(outcome: Outcome, *, sent: bool) -> bool:

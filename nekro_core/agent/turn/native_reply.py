@@ -4,6 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import anyio
+
+from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.reply import End
 from nekro_core.llm.model import (
     ChatModel,
@@ -43,14 +46,17 @@ class NativeReader:
         model: ChatModel,
         *,
         max_chars: int,
+        words: LiveWords | None = None,
         on_text: Callable[[], object] = _ignore,
         on_end: Callable[[], object] = _ignore,
     ) -> None:
-        """``on_text`` is called with each part of the reply, ``on_end`` when it has ended."""
+        """``words`` sends words while the model writes. ``on_text`` is called with each part of the
+        reply, ``on_end`` when it has ended."""
         self._on_text = on_text
         self._on_end = on_end
         self._model = model
         self._max_chars = max_chars
+        self._words = words
         self._chunks: list[str] = []
         self._calls: list[FunctionCall] = []
         self._usage: RequestUsage | None = None
@@ -60,6 +66,11 @@ class NativeReader:
         """The text that has arrived, and the calls in the form that people see."""
         return "\n".join(filter(None, ["".join(self._chunks), calls_text(self._calls)]))
 
+    @property
+    def begun(self) -> bool:
+        """Whether words were sent. Calls are carried out later."""
+        return self._words is not None and self._words.begun
+
     def usage(self, request: ChatRequest) -> RequestUsage:
         """Return the usage that the provider reported, or an estimate from the part that has
         arrived."""
@@ -68,6 +79,21 @@ class NativeReader:
     async def read(self, request: ChatRequest) -> NativeReply:
         """Ask the model and read its reply. Raises `ModelError` only if no part of the reply
         arrived."""
+        if self._words is None:
+            return await self._read(request)
+        failure: ModelError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._words.send_finished, name="words of a reply")
+            try:
+                reply = await self._read(request)
+            except ModelError as error:
+                failure = error
+            self._words.end()
+        if failure is not None:
+            raise failure
+        return reply
+
+    async def _read(self, request: ChatRequest) -> NativeReply:
         end: End = "whole"
         length = 0
         broken: ModelError | None = None
@@ -79,6 +105,8 @@ class NativeReader:
                         case TextDelta(text):
                             self._chunks.append(text)
                             length += len(text)
+                            if self._words is not None:
+                                self._words.write(text)
                         case FunctionCall():
                             self._calls.append(delta)
                         case RequestUsage():

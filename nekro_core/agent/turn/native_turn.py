@@ -12,11 +12,20 @@ from loguru import logger
 from nekro_core.agent.prompt.prompt import CallAnswer
 from nekro_core.agent.prompt.transcript import shortened
 from nekro_core.agent.turn.boxes import LAST_WORDS_S
+from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.native_calls import NativeCalls
 from nekro_core.agent.turn.native_reply import NativeReader, NativeReply, calls_text
+from nekro_core.agent.turn.plain_replies import is_silence
 from nekro_core.agent.turn.recorder import SAID_BESIDE
-from nekro_core.agent.turn.report import DO_NOT_RESEND, native_empty_report, native_step_report
-from nekro_core.agent.turn.turn import StepRunner, Turn
+from nekro_core.agent.turn.report import (
+    DO_NOT_RESEND,
+    NOBODY_HAS_SEEN,
+    json_call_report,
+    native_empty_report,
+    native_step_report,
+)
+from nekro_core.agent.turn.step_runner import StepRunner
+from nekro_core.agent.turn.turn import Turn
 from nekro_core.llm.model import ModelError, RequestRejected
 from nekro_core.store import DeliveryRow
 
@@ -33,17 +42,21 @@ class NativeTurn(Turn):
     async def _act(self, runner: StepRunner) -> str:
         reply = await self._read_reply(runner)
         if not reply.calls:
-            return await self._decide_without_calls(reply)
-        beside = await self._send_words_beside(reply)
+            return await self._decide_without_calls(reply, runner)
+        beside = await self._send_words_beside(reply, runner.words)
         answers = await self._carry_out(runner, reply)
         sent = await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in (*beside, *sent))
         self._replies.sent = self._replies.sent or answered
         if answered and reply.end == "whole" and all(each.ends for each in answers):
             return "finished"
-        report = native_step_report(reply, beside)
+        failed = all(each.failed for each in answers)
+        more = self._next_reply_lines(failed=failed)
+        if failed and not self._replies.sent:
+            more.insert(0, NOBODY_HAS_SEEN)
+        report = native_step_report(reply, beside, more)
         self._context.add_native_step(reply.prose, tuple(answers), report)
-        if all(each.failed for each in answers):
+        if failed:
             return await self._count_failure()
         self._failures = 0
         return ""
@@ -51,19 +64,14 @@ class NativeTurn(Turn):
     async def _read_reply(self, runner: StepRunner) -> NativeReply:
         """Read the model's reply and record it, even if the reading is cancelled. The run and the
         step are stored before the first call, so that a restart knows the model's calls."""
-        request = runner.step.request
         reader = NativeReader(
             runner.model,
             max_chars=self._settings.reply_chars,
+            words=runner.words,
             on_text=runner.watch.first_token,
             on_end=runner.watch.reply_ended,
         )
-        try:
-            reply = await reader.read(request)
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(LAST_WORDS_S, shield=True):
-                await runner.record_cut(reader.text, reader.usage(request))
-            raise
+        reply = await runner.read(reader)
         cost = runner.pay(reply.usage)
         if reply.calls:
             await (await runner.store_run(calls_text(reply.calls)))
@@ -100,9 +108,14 @@ class NativeTurn(Turn):
         await self._recorder.end_calls(runner.run_id, runner.calls, output, seconds)
         return answers
 
-    async def _send_words_beside(self, reply: NativeReply) -> list[DeliveryRow]:
+    async def _send_words_beside(
+        self, reply: NativeReply, words: LiveWords | None
+    ) -> list[DeliveryRow]:
         """Send the text of a reply with calls to the chat, before the calls. Text that is also an
         argument of a call is not sent, because the call sends it. Returns the delivery rows."""
+        if words is not None and words.run_id:
+            await self._replies.finish_live(words, stop=SAID_BESIDE)
+            return await self._replies.live_rows(words)
         given = (value for call in reply.calls for value in call.arguments.values())
         if not reply.prose or any(reply.prose == str(value).strip() for value in given):
             return []
@@ -110,17 +123,30 @@ class NativeTurn(Turn):
         await self._replies.send_prose(reply.prose, stop=SAID_BESIDE)
         return (await self._recorder.sent())[before:]
 
-    async def _decide_without_calls(self, reply: NativeReply) -> str:
+    async def _decide_without_calls(self, reply: NativeReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply without calls. Text is sent and ends the
         turn; the stored run shows the native calls that led to this text. An empty reply ends the
         turn if people have got an answer, or if it is the second empty reply."""
+        if reply.end == "whole" and is_silence(reply.prose):
+            return "finished"
+        if calls := self._json_calls(reply.prose, runner):
+            report = json_call_report(calls, self._next_reply_lines(failed=True), natively=True)
+            self._context.add_native_step(reply.prose, (), report)
+            return await self._count_failure()
+        words = runner.words
+        if words is not None and words.run_id:
+            code = calls_text(self._context.native_calls)
+            await self._replies.finish_live(words, code=code, end=reply.end)
+            return "finished"
         if reply.prose:
             code = calls_text(self._context.native_calls)
             await self._replies.send_prose(reply.prose, code=code, end=reply.end)
             return "finished"
         if stop := await self._count_empty_reply():
             return stop
-        self._context.add_native_step("", (), native_empty_report(reply.end))
+        report = native_empty_report(reply.end, self._next_reply_lines())
+        self._context.add_native_step("", (), report)
+        self._context.note_empty(reply.end)
         return ""
 
     async def _end_without_model(self, error: ModelError) -> str:

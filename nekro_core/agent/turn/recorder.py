@@ -31,6 +31,14 @@ SAID = "said"
 SAID_BESIDE = "said_beside"
 """`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
 after it."""
+SAID_PART = "said_part"
+"""`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
+The runs after it send the rest."""
+SAYING = "saying"
+"""`RunRecord.stop` of a run that sends words while the model writes on. It stays if the process
+ends meanwhile."""
+WORDS = frozenset({SAID, SAID_BESIDE, SAID_PART, SAYING})
+"""The values of `RunRecord.stop` of runs that sent the model's text."""
 ANSWERED = "answered"
 """`RunRecord.stop` of a run of native calls that all got their answers."""
 
@@ -135,15 +143,27 @@ class TurnRecorder:
             self._through = seq
             await self._store.turns.seen(await self.turn_id(), seq)
 
-    async def begin_run(self, run_id: str, code: str = "") -> None:
+    async def begin_words(self, run_id: str) -> None:
+        """Store that words of the present step are about to be sent while the model writes on."""
+        await self._store.runs.begin(
+            run_id,
+            self._chat_key,
+            turn_id=await self.turn_id(),
+            step=self._position,
+            code="",
+            stop=SAYING,
+        )
+
+    async def begin_run(self, run_id: str, code: str = "", stop: str = "") -> None:
         """Store that a text of the last step is about to be sent. ``code`` are the native calls
-        that led to it."""
+        that led to it. ``stop`` is stored until the run has ended."""
         await self._store.runs.begin(
             run_id,
             self._chat_key,
             turn_id=await self.turn_id(),
             step=self._text_position,
             code=code,
+            stop=stop,
         )
 
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
@@ -161,9 +181,10 @@ class TurnRecorder:
         if unsaved := calls.take_unsaved():
             await self._store.runs.add_calls(run_id, unsaved)
 
-    async def end_words(self, run_id: str, stop: str = SAID) -> None:
-        """Store that a run without code has ended: its text was sent, or sending it failed."""
-        await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0)
+    async def end_words(self, run_id: str, stop: str = SAID, code: str | None = None) -> None:
+        """Store that a run without code has ended: its text was sent, or sending it failed.
+        ``code`` are the native calls that led to the text; None leaves them as they are."""
+        await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0, code=code)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
         """Store that a run of native calls has ended, and the calls' answers."""
@@ -191,11 +212,18 @@ class TurnRecorder:
         await self._store.runs.end(run_id, output="", stop="cancelled", seconds=0.0)
 
     async def end_step(
-        self, kept: str, tail: str, cost: StepCost, watch: StepWatch, sources: PromptSources
+        self,
+        kept: str,
+        tail: str,
+        cost: StepCost,
+        watch: StepWatch,
+        sources: PromptSources,
+        *,
+        error: str = "",
     ) -> None:
         """Store a reply, its cost, and what the model was shown. ``tail`` is the part of the reply
-        that did not run. ``watch`` has the request that was sent, ``sources`` what it is made
-        of."""
+        that did not run. ``watch`` has the request that was sent, ``sources`` what it is made of.
+        ``error`` says why nothing of the reply was used."""
         turn_id = await self.turn_id()
         step = Step(
             position=self._position,
@@ -211,9 +239,8 @@ class TurnRecorder:
             started=cost.started,
             seconds=cost.seconds,
         )
-        await self._save_prompt(
-            turn_id, watch, sources, beside=[self._store.turns.step_statement(turn_id, step)]
-        )
+        statement = self._store.turns.step_statement(turn_id, step)
+        await self._save_prompt(turn_id, watch, sources, error=error, beside=[statement])
         self._replies[self._position] = step.reply
         self._text_position = self._position
         self._position += 1

@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from nekro_core.agent.turn.code_statements import CodeStatement
 from nekro_core.agent.turn.code_stream import CodeStream, Prose, StreamEvent
+from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.python_text import count_statements
 from nekro_core.llm.model import (
     ChatModel,
@@ -99,27 +100,34 @@ class ReplyReader:
         start_run: StartRun,
         *,
         bare_code: bool,
+        keeps_values: bool,
         stream_code: bool,
         max_chars: int,
         is_call: Callable[[str], bool],
+        words: LiveWords | None = None,
         on_text: Callable[[], object] = _ignore,
         on_end: Callable[[], object] = _ignore,
     ) -> None:
-        """``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
+        """``keeps_values`` says that the run continues with the variables of earlier code.
+        ``words`` sends words while the model writes.
+        ``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
         before the code has."""
         self._on_text = on_text
         self._on_end = on_end
         self._model = model
         self._start_run = start_run
+        self._keeps_values = keeps_values
         self._stream_code = stream_code
         self._max_chars = max_chars
         self._is_call = is_call
+        self._words = words
         self._code = CodeStream(bare_code=bare_code)
         self._chunks: list[str] = []
         self._prose: list[str] = []
         self._statements: list[CodeStatement] = []
         self._usage: RequestUsage | None = None
         self._end: End = "whole"
+        self._fed = False
         self._run: Run | None = None
         self._run_decided: anyio.Event | None = None
         self._reading = anyio.CancelScope()
@@ -135,6 +143,15 @@ class ReplyReader:
         """The part of the reply that has arrived."""
         return "".join(self._chunks)
 
+    @property
+    def begun(self) -> bool:
+        """Whether words were sent to the chat, or a statement to the box. If a run continues with
+        the variables of earlier code, it also counts when the run is started, because these
+        variables would be lost."""
+        if self._words is not None and self._words.begun:
+            return True
+        return self._fed or (self._keeps_values and self._run_decided is not None)
+
     def usage(self, request: ChatRequest) -> RequestUsage:
         """Return the usage that the provider reported, or an estimate from the part that has
         arrived."""
@@ -147,12 +164,16 @@ class ReplyReader:
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:
+                if self._words is not None:
+                    watchers.start_soon(self._words.send_finished, name="words of a reply")
                 with self._reading:
                     await self._read_stream(request, watchers)
                 if self._reading.cancelled_caught:
                     self._end = "cut"
                 self._on_end()
                 result = await self._finish(watchers)
+                if self._words is not None:
+                    self._words.end()
         finally:
             if self._run is not None and result is None:
                 with anyio.move_on_after(_CANCEL_S, shield=True):
@@ -174,7 +195,11 @@ class ReplyReader:
                             events = self._code.feed(text)
                             if self._code.begun and self._stream_code:
                                 self._prepare(watchers)
+                            if self._code.begun and self._words is not None:
+                                self._words.block_began()
                             await self._take(events, watchers)
+                            if self._words is not None and not self._code.begun:
+                                self._words.write("", self._code.line)
                         case RequestUsage():
                             self._usage = delta
                         case ReplyFinished("length"):
@@ -190,6 +215,8 @@ class ReplyReader:
         for event in events:
             if isinstance(event, Prose):
                 self._prose.append(event.text)
+                if self._words is not None and not self._statements:
+                    self._words.write(event.text)
                 continue
             self._statements.append(event)
             if self._stream_code:
@@ -216,6 +243,7 @@ class ReplyReader:
         await self._prepare(watchers).wait()
         if self._run is None or self._box_error is not None:
             return
+        self._fed = True
         try:
             await self._run.feed(statement.source, statement.line)
         except SandboxError as error:

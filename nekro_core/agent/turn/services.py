@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
@@ -12,6 +13,7 @@ from nekro_core.agent.prompt.window import HistoryWindows
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.recording import PromptDescriber
 from nekro_core.agent.turn.boxes import ChatBoxes
+from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.agent.turn.run_calls import ToolCaller
 from nekro_core.chat import ChatKey
@@ -19,7 +21,7 @@ from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.plugins.authoring.context import AgentCtx
-from nekro_core.plugins.authoring.services import BoxFiles, MessageSender
+from nekro_core.plugins.authoring.services import BoxFiles, MessageEditor, MessageSender
 from nekro_core.plugins.host.hooks import PromptInjection
 from nekro_core.plugins.host.kinds import BoxExtras
 from nekro_core.plugins.host.tool_calls import call_tool
@@ -65,7 +67,8 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
-    ``capabilities`` returns what messages to a chat can carry, None if that is not known.
+    ``captions`` describes pictures for models that do not see them, and ``looks`` looks into posted
+    files. ``capabilities`` returns what messages to a chat can carry, None if that is not known.
     ``sandbox`` returns what boxes have now. ``memory`` is shown before the history, and
     ``windows`` remembers where the history of each chat's prompt begins."""
 
@@ -79,6 +82,8 @@ class PromptServices:
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
     describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
+    captions: PictureCaptions | None = None
+    looks: FileLooks | None = None
     capabilities: Callable[[ChatKey], Capabilities | None] = lambda _: None
     sandbox: Callable[[], SandboxFacts] = SandboxFacts
     memory: MemoryReader = field(default_factory=NoMemory)
@@ -89,7 +94,7 @@ class PromptServices:
 class TurnServices(PromptServices):
     """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
     ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, ``clock`` is
-    monotonic (seconds), and ``carry_out`` runs the tools.
+    monotonic (seconds), ``editor`` edits sent messages, and ``carry_out`` runs the tools.
     """
 
     inbox: Inbox
@@ -97,4 +102,5 @@ class TurnServices(PromptServices):
     notices: NoticeSender
     run_limits: RunLimits
     clock: Callable[[], float]
+    editor: MessageEditor | None = None
     carry_out: ToolCaller = call_tool

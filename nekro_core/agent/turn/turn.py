@@ -6,53 +6,51 @@ A `Turn` takes one step after another. Its `TurnContext` collects the turn's dat
 results of the step and decides whether another step follows.
 """
 
-from collections.abc import Awaitable
-from dataclasses import replace
-
 import anyio
 from loguru import logger
 
 from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.shown.watch import StepWatch
 from nekro_core.agent.turn.already_sent import DeduplicatingSender, was_answered
-from nekro_core.agent.turn.boxes import LAST_WORDS_S, LazyBox, TurnBox
+from nekro_core.agent.turn.boxes import LazyBox, TurnBox
 from nekro_core.agent.turn.context import TurnContext, TurnRequest
+from nekro_core.agent.turn.live_words import LiveWords
+from nekro_core.agent.turn.long_texts import BoundedText, bounded_text
+from nekro_core.agent.turn.new_lines import MOST_RESTARTS, AskerWroteAgain, NewLines
+from nekro_core.agent.turn.plain_replies import is_silence, json_calls
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
-from nekro_core.agent.turn.python_text import is_call, is_no_op
-from nekro_core.agent.turn.recorder import StepCost, TurnRecorder
+from nekro_core.agent.turn.python_text import is_no_op
+from nekro_core.agent.turn.recorder import SAID_PART, TurnRecorder
+from nekro_core.agent.turn.remedies import next_reply_lines, remedy_line
 from nekro_core.agent.turn.replies import TurnReplies
-from nekro_core.agent.turn.reply import ModelReply, ReplyReader
+from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.agent.turn.report import (
     DO_NOT_RESEND,
+    StepOutcome,
     done_lines,
     empty_report,
+    json_call_report,
     sent_lines,
     step_report,
 )
-from nekro_core.agent.turn.run_calls import CallResult, RunCalls, guest_functions
+from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.services import TurnServices
-from nekro_core.agent.turn.step_failover import StepFailover
+from nekro_core.agent.turn.step_runner import StepRunner
 from nekro_core.llm.chain import reason_of
 from nekro_core.llm.model import (
     ChatModel,
-    ChatRequest,
+    FunctionCall,
     ModelError,
-    ModelProfile,
     NoModelAnswered,
-    RequestUsage,
 )
-from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.policy.limits import LimitExceeded, Limits, turn_limits
 from nekro_core.policy.quotas import day_limits
 from nekro_core.sandbox.box import (
-    Answer,
     BackendUnavailable,
     BoxesFull,
-    GuestCall,
-    GuestValue,
-    Run,
     StopReason,
 )
+from nekro_core.store import DeliveryRow
 
 
 class Turn:
@@ -79,6 +77,9 @@ class Turn:
         self._replies = TurnReplies(services, self._context, recorder, self._box)
         self._failures = 0
         self._empty_replies = 0
+        self._restarts = 0
+        self._steps = 0
+        """The number of steps so far, with the one that is being taken."""
         self._output = self._output_code = ""
         self._repeats = 0
         self._was_warned_of_silence = False
@@ -107,7 +108,7 @@ class Turn:
         await self._recorder.continue_after(await store.turns.steps(turn_id))
         runs = await store.runs.of_turn(turn_id)
         await store.runs.close_interrupted(turn_id)
-        sent = await self._recorder.sent()
+        sent = await self._replies.recover_live(runs, await self._recorder.sent())
         self._replies.outgoing = DeduplicatingSender(self._services.outbox, sent)
         self._replies.sent = any(row.state in DO_NOT_RESEND for row in sent)
         self._context.runs = {run.run_id for run in runs}
@@ -133,6 +134,9 @@ class Turn:
                 return f"limit_{error.kind}"
             try:
                 stop = await self._take_step()
+            except AskerWroteAgain:
+                await self._wait_for_the_asker()
+                continue
             except ModelError as error:
                 return await self._end_without_model(error)
             if stop:
@@ -157,15 +161,33 @@ class Turn:
             limits=self._limits,
             box=self._box,
             watch=watch,
+            new_lines=self._new_lines(),
+            words=self._replies.live_words(natively=step.functions is not None),
             may_be_empty=self._replies.sent,
         )
+        self._steps += 1
         try:
             return await self._act(runner)
+        except AskerWroteAgain:
+            self._steps -= 1
+            raise
         except ModelError as error:
             if isinstance(error, NoModelAnswered):
                 watch.chosen("", error.passed)
             await self._recorder.end_without_reply(watch, step.sources, str(error))
             raise
+
+    def _new_lines(self) -> NewLines | None:
+        """Return the asker's new lines if they may restart the next step."""
+        restarts = self._settings.new_line == "restart" and self._restarts < MOST_RESTARTS
+        return self._request.new_lines if restarts else None
+
+    async def _wait_for_the_asker(self) -> None:
+        """Wait until the asker has stopped typing, before the model is asked again."""
+        self._restarts += 1
+        assert self._request.new_lines is not None, "nothing else drops a reply"
+        trigger = self._services.policies.of(self._request.chat_key).trigger
+        await self._request.new_lines.pause(trigger.debounce_s, trigger.longest_wait_s)
 
     def _model_of_step(self) -> ChatModel:
         """Return the chat's model, or a cheaper one if little of a daily budget is left."""
@@ -178,25 +200,36 @@ class Turn:
         outgoing = self._replies.outgoing if self._request.resumed else None
         return await prepare_step(self._services, self._context, self._files, outgoing)
 
-    async def _act(self, runner: "StepRunner") -> str:
+    async def _act(self, runner: StepRunner) -> str:
         """Ask the model, run its code, and decide how the turn continues. Returns the same as
         `_take_step`."""
         reply = await runner.run()
         # The next prompt shows these results in the chat's history.
         reply = reply.without_lines(runner.calls.recorded)
         if not reply.statements:
-            return await self._decide_without_code(reply)
+            return await self._decide_without_code(reply, runner)
         return await self._decide(reply, runner)
 
-    async def _decide(self, reply: ModelReply, runner: "StepRunner") -> str:
+    async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply with code. Returns why the turn ended; if
         empty, another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
-        again = bool(reply.shows) and reply.shows == self._output
+        said = await self._end_words_before_code(runner.words)
         silent = self._is_silent(reply, calls)
-        self._context.add_step(reply, step_report(reply, calls, sent, again=again, nothing=silent))
+        finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
+        failed = not calls.observed and not (finished and reply.end == "whole")
+        outcome = StepOutcome(
+            output=await self._bounded_output(reply, runner.run_id),
+            sent=[*said, *sent],
+            said=bool(said),
+            seen=self._replies.sent,
+            again=bool(reply.shows) and reply.shows == self._output,
+            nothing=silent,
+            more=[*self._remedy(reply, runner), *self._next_reply_lines(failed=failed)],
+        )
+        self._context.add_step(reply, step_report(reply, calls, outcome))
         if isinstance(reply.box_error, BackendUnavailable):
             full = isinstance(reply.box_error, BoxesFull)
             await self._replies.notify("turn.boxes_full" if full else "turn.no_backend")
@@ -204,8 +237,7 @@ class Turn:
         if calls.observed:
             self._failures = 0
             return ""
-        finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
-        if not finished or reply.end != "whole":
+        if failed:
             return await self._count_failure()
         self._failures = 0
         if calls.unread:
@@ -213,7 +245,36 @@ class Turn:
         if silent and not self._was_warned_of_silence:
             self._was_warned_of_silence = True
             return ""
-        return await self._decide_by_output(reply, answered=answered)
+        prose = reply.prose
+        if said and runner.words is not None:
+            answered = answered or runner.words.repeated
+            prose = prose.removeprefix(runner.words.sent).strip()
+        return await self._decide_by_output(reply, prose, answered=answered)
+
+    async def _bounded_output(self, reply: ModelReply, run_id: str) -> BoundedText:
+        """Return what the code printed, for the model. Long output is written to a file in the
+        box."""
+        output = reply.result.output if reply.result is not None else ""
+
+        async def write(path: str, data: bytes) -> None:
+            await (await self._box.open()).box.write_file(path, data)
+
+        name = f"{run_id[:8]}.txt"
+        return await bounded_text(output, self._settings.output_chars, name, write)
+
+    def _remedy(self, reply: ModelReply, runner: StepRunner) -> list[str]:
+        """Return a line about what the model can do about an error, if anything is known."""
+        seconds = self._services.run_limits.seconds
+        has_shell = runner.step.tools.resolve("shell") is not None
+        return [*filter(None, [remedy_line(reply, seconds=seconds, has_shell=has_shell)])]
+
+    def _next_reply_lines(self, *, failed: bool = False) -> list[str]:
+        """Return what the model must know about its next reply. ``failed`` says that the step
+        before it failed."""
+        return next_reply_lines(
+            last_step=self._steps + 1 == self._settings.max_steps,
+            last_repair=failed and self._failures + 1 == self._settings.max_repairs,
+        )
 
     async def _count_failure(self) -> str:
         self._failures += 1
@@ -230,10 +291,19 @@ class Turn:
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
 
-    async def _decide_by_output(self, reply: ModelReply, *, answered: bool) -> str:
+    async def _end_words_before_code(self, words: LiveWords | None) -> list[DeliveryRow]:
+        """Store that words which were sent before a block of code are complete. Returns their
+        rows."""
+        rows = await self._replies.live_rows(words)
+        if words is not None and words.run_id:
+            await self._recorder.end_words(words.run_id, SAID_PART)
+        return rows
+
+    async def _decide_by_output(self, reply: ModelReply, prose: str, *, answered: bool) -> str:
         """Decide how the turn continues after finished code. Output leads to another step, unless
         the same code printed the same in the previous step, or the last three steps printed the
-        same. ``answered`` says whether the code sent a message."""
+        same. ``prose`` are the words that were not sent. ``answered`` says whether the code sent a
+        message."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0
@@ -242,15 +312,24 @@ class Turn:
             return ""
         if answered:
             return "finished"
-        if reply.prose:
-            await self._replies.send_prose(reply.prose)
+        if prose:
+            await self._replies.send_prose(prose)
         elif self._output and not self._replies.sent:
             await self._replies.notify("turn.failed")
             return "same_output"
         return "finished"
 
-    async def _decide_without_code(self, reply: ModelReply) -> str:
+    async def _decide_without_code(self, reply: ModelReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply without code."""
+        if reply.end == "whole" and is_silence(reply.prose):
+            return "finished"
+        if calls := self._json_calls(reply.prose, runner):
+            more = self._next_reply_lines(failed=True)
+            self._context.add_step(reply, json_call_report(calls, more, natively=False))
+            return await self._count_failure()
+        if runner.words is not None and runner.words.run_id:
+            await self._replies.finish_live(runner.words, end=reply.end)
+            return "finished"
         if reply.prose:
             await self._replies.send_prose(reply.prose, end=reply.end)
             return "finished"
@@ -258,8 +337,13 @@ class Turn:
             return "finished"
         if stop := await self._count_empty_reply():
             return stop
-        self._context.add_step(reply, empty_report(reply.end))
+        self._context.add_empty_step(reply, empty_report(reply.end, self._next_reply_lines()))
         return ""
+
+    def _json_calls(self, prose: str, runner: StepRunner) -> list[FunctionCall]:
+        """Return the calls if a reply is only calls written as JSON."""
+        tools = runner.step.tools
+        return json_calls(prose, lambda name: tools.resolve(name) is not None)
 
     async def _count_empty_reply(self) -> str:
         if self._replies.sent:
@@ -280,160 +364,3 @@ class Turn:
         kind = reason_of(error)
         await self._replies.notify(f"model.{kind}")
         return f"model_{kind}"
-
-
-class StepRunner:
-    """Takes one step: asks the model, runs the model's code, answers the calls of the code, and
-    records all this. ``limits`` count the step's cost."""
-
-    def __init__(
-        self,
-        services: TurnServices,
-        step: PreparedStep,
-        *,
-        context: TurnContext,
-        recorder: TurnRecorder,
-        model: ChatModel,
-        limits: Limits,
-        box: TurnBox,
-        watch: StepWatch,
-        may_be_empty: bool = False,
-    ) -> None:
-        self._failover = StepFailover(watch, self._write_again)
-        request = self._failover.of(watch.of(step.request), may_be_empty=may_be_empty)
-        self.step = replace(step, request=request)
-        self.watch = watch
-        self.run_id = step.run_id
-        self.calls = RunCalls(
-            step.tools,
-            replace(step.ctx, meter=limits),
-            note=lambda text: services.inbox.note(context.chat_key, text, run_id=step.run_id),
-            clock=services.clock,
-            wall=services.wall,
-            save=lambda calls: recorder.save_calls(step.run_id, calls),
-            carry_out=services.carry_out,
-        )
-        self._services = services
-        self._context = context
-        self._recorder = recorder
-        self.model = model
-        self._limits = limits
-        self._box = box
-        self._reader: ReplyReader | None = None
-        self._run_stored: Awaitable[object] | None = None
-        self._started, self._began = services.wall(), services.clock()
-
-    async def run(self) -> ModelReply:
-        """Ask the model, and run its code while the model writes it. The reply and the run are
-        recorded even after a cancellation. Raises `ModelError` if no part of a reply arrived."""
-        request, settings = self.step.request, self._services.settings
-        self._reader = reader = ReplyReader(
-            self.model,
-            self.start_run,
-            bare_code=self.step.bare_code,
-            stream_code=settings.stream_code,
-            max_chars=settings.turn.reply_chars,
-            is_call=lambda text: is_call(text, self.step.tools),
-            on_text=self.watch.first_token,
-            on_end=self.watch.reply_ended,
-        )
-        try:
-            reply = await reader.read(request)
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(LAST_WORDS_S, shield=True):
-                await self.record_cut(reader.text, reader.usage(request))
-            raise
-        cost = self.pay(reply.usage)
-        if self._run_stored is not None:
-            await self._run_stored
-            await self._recorder.end_run(self.run_id, reply, self.calls)
-        if reply.result is not None:
-            self.watch.statements(reply.result.timeline)
-        await self.record_step(reply.kept, reply.tail, cost)
-        return reply
-
-    async def _write_again(self, profile: ModelProfile) -> ChatRequest:
-        """Write the step's prompt for another model of the chain, which answers instead."""
-        step = self.step
-        request, bare_code, sources = await self._context.write_prompt(
-            step.tools, step.ctx, step.functions, profile
-        )
-        self.step = replace(step, request=request, bare_code=bare_code, sources=sources)
-        if self._reader is not None:
-            self._reader.expect(bare_code=bare_code)
-        return request
-
-    async def start_run(self) -> Run:
-        """Start a run in the box when the model's code begins. The code does not wait until the run
-        is stored; only its calls do."""
-        box = await self._box.open()
-        await self.store_run()
-        self._box.has_run = True
-        await box.put_uploads(self._context.media)
-        extras = self._services.plugins.box_extras(self.step.ctx)
-        await box.put_links(extras.links)
-        functions = self.step.tools.once(guest_functions)
-        values = [GuestValue(name, text) for name, text in extras.values.items()]
-        self.watch.run_began()
-        return await box.box.start_run(
-            [*functions, *values] if values else functions,
-            self._answer_code,
-            self._services.run_limits,
-            keep_globals=True,
-        )
-
-    async def store_run(self, code: str = "") -> Awaitable[object]:
-        """Begin to store the run. The returned awaitable ends when the run is stored."""
-        self._run_stored = stored = await self._recorder.save_run(self.run_id, code)
-        self._context.runs.add(self.run_id)
-        return stored
-
-    async def answer_call(
-        self,
-        call: GuestCall,
-        *,
-        position: int | None = None,
-        outgoing: MessageSender | None = None,
-    ) -> CallResult:
-        """Answer one tool call, which the model's code or the model itself made.
-
-        The run is stored before any of its calls is carried out. So after a restart the bot always
-        knows which run sent which messages, and does not send them again. Raises `StoreUnavailable`
-        if the run cannot be stored.
-        """
-        assert self._run_stored is not None, "a call without a run"
-        await self._run_stored
-        return await self.calls.call(call, position=position, outgoing=outgoing)
-
-    async def _answer_code(self, call: GuestCall) -> Answer:
-        return self.calls.code_answer(call.name, await self.answer_call(call))
-
-    def pay(self, usage: RequestUsage) -> StepCost:
-        """Count the reply in the limits, and return its cost."""
-        profile = self._failover.profile(self.model.profile)
-        cost = StepCost(
-            started=self._started,
-            seconds=self._services.clock() - self._began,
-            usage=self._failover.usage(usage),
-            model=profile.name,
-            money=self._failover.money(profile, usage),
-            price_source=profile.price.source,
-        )
-        self._limits.spend(cost.usage, cost.money)
-        return cost
-
-    async def record_cut(self, text: str, usage: RequestUsage) -> None:
-        """Record a step that was cancelled while the model replied. ``text`` is the part that had
-        arrived."""
-        if self._run_stored is not None:
-            await self._recorder.cut_run(self.run_id, self.calls)
-        if text:
-            await self.record_step("", text, self.pay(usage))
-        elif self.watch.sent:
-            await self._recorder.end_without_reply(
-                self.watch, self.step.sources, "the turn was stopped before a reply"
-            )
-
-    async def record_step(self, kept: str, tail: str, cost: StepCost) -> None:
-        """Record the reply, its cost, and what the model was shown."""
-        await self._recorder.end_step(kept, tail, cost, self.watch, self.step.sources)

@@ -30,6 +30,7 @@ from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
+from nekro_core.media.file_look import real_ending
 from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
@@ -224,6 +225,7 @@ class MediaStore:
         if not data:
             return _nothing(name, "empty", url=url)
         mime, ending = sniff(data[:HEAD])
+        ending = real_ending(mime, ending, name)
         try:
             path, digest, problem = await self._place(
                 chat_key, data, mime, ending, expect or claimed_kind(name)

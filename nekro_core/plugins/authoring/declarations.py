@@ -36,6 +36,7 @@ class SandboxMethod:
         func: The function.
         needs_chat: Whether the function sends to the chat or reads from it.
         visibility: Whether the prompt shows the function.
+        confirms: Whether the result only confirms what was done.
     """
 
     method_type: SandboxMethodType
@@ -44,6 +45,7 @@ class SandboxMethod:
     func: Callable[..., Awaitable[Any]]
     needs_chat: bool = True
     visibility: Visibility = Visibility.VISIBLE
+    confirms: bool = False
 
 
 class MsgSignal(IntEnum):

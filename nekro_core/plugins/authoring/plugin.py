@@ -334,6 +334,7 @@ class NekroPlugin(Mounting, Configured):
         *,
         needs_chat: bool = True,
         visibility: Literal["visible", "deferred", "hidden"] = "visible",
+        confirms: bool = False,
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI. The decorator returns the
         function unchanged.
@@ -343,8 +344,10 @@ class NekroPlugin(Mounting, Configured):
         ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
         ``visible`` function in full. It has a single line for a ``deferred`` function until the AI
-        searches for the function. A ``hidden`` function is not offered. Problems with the function
-        are reported after the plugin has been imported.
+        searches for the function. A ``hidden`` function is not offered. With ``confirms=True``, the
+        result of a ``TOOL`` only confirms what was done: a model that calls functions natively and
+        has written to the chat beside the call is not asked again to read it. Problems with the
+        function are reported after the plugin has been imported.
 
         Args:
             method_type: What the method's result does to the turn.
@@ -352,6 +355,7 @@ class NekroPlugin(Mounting, Configured):
             description: What the prompt says about the function.
             needs_chat: False if the function neither sends to the chat nor reads from it.
             visibility: ``visible``, ``deferred`` or ``hidden``.
+            confirms: Whether the result only confirms what was done.
 
         Returns:
             A decorator that gives the function back.
@@ -366,7 +370,7 @@ class NekroPlugin(Mounting, Configured):
             if hasattr(function, "__dict__"):
                 function.__dict__["_method_type"] = kind
             self.sandbox_methods.append(
-                SandboxMethod(kind, name, description, function, needs_chat, seen)
+                SandboxMethod(kind, name, description, function, needs_chat, seen, confirms)
             )
             self._changed()
             return function

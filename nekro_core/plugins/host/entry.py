@@ -97,6 +97,7 @@ class PluginEntry:
             timeout_s=settings.tool_s,
             needs_chat=method.needs_chat,
             visibility=method.visibility,
+            confirms=method.confirms,
             for_small_models=plugin.for_small_models,
             lenient=plugin.is_lenient,
         )

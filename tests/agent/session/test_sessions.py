@@ -136,7 +136,7 @@ async def test_all_messages_during_a_turn_reach_its_next_step(
     folder: Path, boxes: BoxCache
 ) -> None:
     async def first() -> AsyncIterator[str]:
-        yield "```python\n"
+        yield "```python\nx = 1\n"
         await bot.say("make it two")
         await bot.say("no, three")
         yield "print('looking')\n```"

@@ -11,11 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
+from nekro_core.agent.settings import AgentSettings
 from nekro_core.chat import Text
 from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.policy.participation import Participation, ParticipationSettings
-from nekro_core.policy.settings import TriggerSettings
+from nekro_core.policy.settings import TriggerSettings, TurnSettings
 from tests.agent.bot import GROUP, LONG, Bot, answer, fence, running_bot, text_of, until
 from tests.agent.conftest import BoxCache
 from tests.agent.session.test_one_requester_per_turn import Wishes, asked_in, quiet
@@ -83,7 +84,10 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
         lambda request: again(request) if len(model.requests) < 6 else answer(".")
     )
     tools = [wishes.carry_out]
-    async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as running:
+    queue = AgentSettings(turn=TurnSettings(new_line="queue"))
+    async with running_bot(
+        folder, boxes, model, tools=tools, trigger=LONG, settings=queue
+    ) as running:
         bot = running
         await bot.say("more 0", GROUP, user="mei", to_bot=True)
         await bot.say("please", GROUP, user="ken", to_bot=True)

@@ -290,6 +290,20 @@ def test_a_line_that_can_never_be_python_is_yielded_at_its_end(wrong: str) -> No
         ("Sure:```python\nx\n```", [(2, "x\n")], "Sure:\n"),
         ("use ```x``` here\n", [], "use ```x``` here\n"),
         ("```\n```\n", [], ""),
+        ("~~~python\nx = 1\n~~~\nend", [(2, "x = 1\n")], "end"),
+        ('~~~py\nx = """\n~~~\n"""\n~~~~\n', [(2, 'x = """\n~~~\n"""\n')], ""),
+        ("~~~json\n{}\n~~~\nend", [], "~~~json\n{}\n~~~\nend"),
+        ("one\n~~~\ntwo\n", [], "one\n~~~\ntwo\n"),
+        ("~~~python\nx\n", [(2, "x\n")], ""),
+        ("<code>\nif x:\n    y\n</code>\nend", [(2, "if x:\n    y\n")], "end"),
+        ("<code>x = 1</code>\nend", [(1, "x = 1\n")], "end"),
+        (
+            "<python lang=\"3\">\ns = '''\n</python>\n'''\n</python>",
+            [(2, "s = '''\n</python>\n'''\n")],
+            "",
+        ),
+        ("use <code>x</code> here\n", [], "use <code>x</code> here\n"),
+        ("```tool_code\nx\n```", [(2, "x\n")], ""),
     ],
 )
 def test_fenced_code_is_separated_from_prose(

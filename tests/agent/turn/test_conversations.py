@@ -1,5 +1,6 @@
 """Whole turns from a message to its answer, with a real box and a scripted model."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 from nekro_core.sandbox.box import Box, RunLimits
 from tests.agent.bot import GROUP, LIN, NoBoxes, fence, running_bot
 from tests.agent.conftest import BoxCache
+from tests.agent.native import TOOLS_MODE, call, calls
 from tests.delivery.fakes import FakeAdapter
 
 
@@ -58,6 +60,15 @@ async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: Box
         ("print('hello')", ["print('hello')"]),
         (fence("pass"), []),
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
+        ("~~~python\nsend_channel_message('a')\n~~~", ["a"]),
+        ("<code>\nsend_channel_message('a')\n</code>", ["a"]),
+        ("<pre><code class='x'>send_channel_message('a')</code></pre>", ["a"]),
+        ("[no reply]", []),
+        ("NO_REPLY", []),
+        ("[No reply.]\n\nThey are talking to each other.", []),
+        ("（不回复）", []),
+        ("No reply yet, sorry.", ["No reply yet, sorry."]),
+        ('{"name": "Lin", "age": 3}', ['{"name": "Lin", "age": 3}']),
     ],
 )
 async def test_a_reply_is_run_as_code_or_sent_as_text(
@@ -67,6 +78,42 @@ async def test_a_reply_is_run_as_code_or_sent_as_text(
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("hi") == said
         assert (await bot.last_turn()).stop == "finished"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"name": "send_channel_message", "arguments": {"text": "hi"}}',
+        '```json\n[{"tool": "send_channel_message", "args": {"text": "hi"}}]\n```',
+        '<tool_call>{"name": "chat.send_channel_message", "input": {"text": "hi"}}</tool_call>',
+        '{"tool_calls": [{"function": {"name": "send_channel_message", "arguments": '
+        + json.dumps('{"text": "hi"}')
+        + "}}]}",
+    ],
+)
+async def test_a_call_written_as_json_is_refused_with_a_report(
+    folder: Path, boxes: BoxCache, reply: str
+) -> None:
+    model = ScriptedModel([reply, fence("send_channel_message('hi')")])
+    async with running_bot(folder, boxes, model) as bot:
+        assert await bot.ask("say hi") == ["hi"]
+        assert "[error] Your reply was a call written as JSON text." in bot.prompt()
+        assert "> send_channel_message(text='hi')" in bot.prompt().replace("chat.", "")
+    model = ScriptedModel([reply, calls(call("send_channel_message", text="hi"))])
+    async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
+        assert await bot.ask("say hi") == ["hi"]
+        assert "[task] Call the function itself." in bot.prompt()
+
+
+async def test_a_model_that_writes_only_json_calls_ends_the_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
+    model = ScriptedModel(lambda _: '{"name": "send_channel_message", "arguments": {}}')
+    async with running_bot(folder, boxes, model) as bot:
+        (said,) = await bot.ask("say hi")
+        assert "{" not in said
+        assert len(model.requests) == 4
+        assert (await bot.last_turn()).stop == "limit_repairs"
 
 
 async def test_a_long_text_reply_is_sent_in_parts(folder: Path, boxes: BoxCache) -> None:
@@ -87,13 +134,18 @@ async def test_a_huge_text_reply_is_sent_as_a_file(folder: Path, boxes: BoxCache
         assert Path(sent.media.path).read_text() == words.strip()
 
 
-async def test_a_huge_reply_on_a_platform_without_files_loses_its_middle(
+async def test_a_huge_reply_on_a_platform_without_files_is_sent_in_parts(
     folder: Path, boxes: BoxCache
 ) -> None:
+    words = "\n\n".join(f"Paragraph {number}. " + "word " * 90 for number in range(26))
     adapter = FakeAdapter(text_length=1000, alone=())
-    async with running_bot(folder, boxes, ScriptedModel(["word " * 9000]), adapter=adapter) as bot:
+    async with running_bot(folder, boxes, ScriptedModel([words]), adapter=adapter) as bot:
         said = await bot.ask("hi")
-        assert "characters left out" in "".join(said)
+        assert " ".join(said).split() == words.split()
+        assert len(said) > 8  # more than one run may send
+        (*parts, last) = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
+        assert {run.stop for run in parts} == {"said_part"}
+        assert last.stop == "said"
 
 
 async def test_an_empty_reply_is_requested_again_and_garbage_is_sent_as_text(

@@ -20,6 +20,7 @@ from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel, ScriptedReply
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.limits import Limits
 from nekro_core.policy.settings import TurnSettings
+from nekro_core.tools.outcome import ToolFailure
 from tests.agent.bot import GROUP, LIN, Bot, NoBoxes, fence, kind_of, running_bot, text_of
 from tests.agent.conftest import BoxCache
 from tests.agent.native import NOTHING, TOOLS_MODE, call, calls, results_of, say
@@ -226,6 +227,36 @@ async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes
         assert await bot.ask("note it") == ["I noted it."]
         assert len(model.requests) == 1
         assert await bot.ask("again") == ["Noted again."]  # the call alone was no answer
+
+
+async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: BoxCache) -> None:
+    @kind_of("tool", confirms=True)
+    async def set_timer(_ctx: AgentCtx, minutes: int) -> str:
+        """Set a timer.
+
+        Args:
+            minutes: From now.
+        """
+        if minutes <= 0:
+            raise ToolFailure("that time is over")
+        return "7f3a at 12:30"
+
+    good, bad = call("set_timer", minutes=2), call("set_timer", minutes=0)
+    model = ScriptedModel(
+        [
+            calls(good, prose="I will remind you in 2 minutes."),
+            calls(bad, prose="I will remind you at once."),
+            "Sorry, that time is over.",
+            calls(good),
+            "It is set.",
+        ]
+    )
+    async with running_bot(folder, boxes, model, tools=[set_timer], settings=TOOLS_MODE) as bot:
+        assert await bot.ask("in two minutes") == ["I will remind you in 2 minutes."]
+        assert len(model.requests) == 1
+        failed = await bot.ask("an hour ago")
+        assert failed == ["I will remind you at once.", "Sorry, that time is over."]
+        assert await bot.ask("silently") == ["It is set."]  # nobody had got an answer
 
 
 async def test_after_an_empty_reply_at_the_token_limit_the_model_is_told_so(
@@ -438,7 +469,7 @@ async def test_an_empty_reply_before_any_answer_is_requested_again_once(
     model = ScriptedModel([NOTHING, "Here."])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("hello?") == ["Here."]
-    assert "nobody has got an answer" in text_of(model.requests[1], from_message=-1)
+    assert "Nobody has seen anything from you" in text_of(model.requests[1], from_message=-1)
 
 
 async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: BoxCache) -> None:

@@ -84,6 +84,8 @@ _STOPS = {
     "printed": ExecStopType.NORMAL,
     "said": ExecStopType.NORMAL,
     "said_beside": ExecStopType.NORMAL,
+    "said_part": ExecStopType.NORMAL,
+    "saying": ExecStopType.NORMAL,
     "answered": ExecStopType.NORMAL,
     "timeout": ExecStopType.TIMEOUT,
     "ended_by_call": ExecStopType.AGENT,

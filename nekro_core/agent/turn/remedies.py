@@ -1,0 +1,57 @@
+"""Says in one line what a model can do about an error of its code."""
+
+import re
+
+from nekro_core.agent.turn.reply import ModelReply
+from nekro_core.sandbox.box import StopReason
+
+_LAST_LINE = re.compile(r"[^\n]*\Z")
+_NO_NAME = re.compile(r"(?:NameError|UnboundLocalError): name '(?P<name>\w{1,80})' is not")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]{1,80})'")
+_SHELL = "shell"
+
+
+def remedy_line(reply: ModelReply, *, seconds: float, has_shell: bool) -> str:
+    """Return what the model can do about the end of a run; empty if nothing is known. ``seconds``
+    is the time limit of a run. ``has_shell`` says whether the model may call a function `shell`,
+    whose commands outlive the run."""
+    if reply.result is None:
+        return ""
+    if reply.result.stop is StopReason.TIMEOUT:
+        return _after_time_out(seconds, has_shell=has_shell)
+    if reply.result.stop is not StopReason.ERROR:
+        return ""
+    found = _LAST_LINE.search(reply.result.error.rstrip())
+    last = found.group() if found else ""
+    if missing := _NO_NAME.match(last):
+        gone = "Variables, functions and imports of an earlier turn are gone, files are kept"
+        listed = "the program's functions are those listed above"
+        return f"[note] {missing['name']} does not exist now. {gone}; {listed}."
+    if missing := _NO_MODULE.match(last):
+        remedy = "Do without it: a box without network cannot install any"
+        return f"[note] The box has no package {missing['name'].partition('.')[0]}. {remedy}."
+    return ""
+
+
+def _after_time_out(seconds: float, *, has_shell: bool) -> str:
+    remedy = "Do less at a time, and keep results in files."
+    if has_shell:
+        remedy = f'Start what takes longer with {_SHELL}("... > out.txt &"), end your reply, and '
+        remedy += "look at the file in a later one."
+    return f"[note] The code of one reply may run {seconds:g} s. {remedy}"
+
+
+def next_reply_lines(*, last_step: bool, last_repair: bool) -> list[str]:
+    """Return what the model must know about its next reply: whether it is the last one."""
+    lines = []
+    if last_repair:
+        lines.append(
+            "[note] If your next reply fails too, your turn ends. If you cannot repair it, tell "
+            "people in plain words what did not work."
+        )
+    if last_step:
+        lines.append(
+            "[note] Your next reply is the last one of this turn, and you are not shown what it "
+            "prints. Send people what you have, and say what is missing."
+        )
+    return lines

@@ -1,0 +1,303 @@
+"""Plain words are sent while the model writes the rest of them."""
+
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from nekro_core.agent.settings import AgentSettings
+from nekro_core.agent.turn.paragraphs import Paragraphs
+from nekro_core.chat import Delivery, DeliveryState, Receipt, Segments, plain_text
+from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
+from tests.agent.bot import fence, running_bot, until
+from tests.agent.conftest import BoxCache
+from tests.agent.native import TOOLS_MODE, call
+from tests.delivery.fakes import FakeAdapter
+
+FIRST = "The sky is blue because air scatters short waves of light more than long ones. " * 3
+SECOND = "In the evening the light takes a longer way, and what is left of it is red."
+THIRD = "On Mars it is the other way round."
+CODE = AgentSettings()
+
+
+class EditingAdapter(FakeAdapter):
+    """A platform on which sent messages can be edited. ``shown`` are its messages as people see
+    them, and ``seen`` everything that people saw, in order."""
+
+    def __init__(self, **more: int) -> None:
+        super().__init__(**{"text_length": 4000, **more})  # type: ignore[arg-type]
+        self._capabilities = dataclasses.replace(self._capabilities, edit_every_s=0.0)
+        self.shown: dict[str, str] = {}
+        self.seen: list[str] = []
+        self.answers: list[Receipt] = []
+
+    async def send(self, delivery: Delivery) -> Receipt:
+        receipt = await super().send(delivery)
+        if receipt.ok:
+            self._show(receipt.message_id, delivery.segments)
+        return receipt
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        if self.answers and not (given := self.answers.pop(0)).ok:
+            return given
+        self._show(message_id, delivery.segments)
+        return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    def _show(self, message_id: str, segments: Segments) -> None:
+        self.shown[message_id] = plain_text(segments)
+        self.seen.append(plain_text(segments))
+
+
+class Told:
+    """A reply that the test lets the model write piece by piece."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = anyio.create_memory_object_stream[str](100)
+
+    async def stream(self) -> AsyncIterator[str]:
+        async with self._receive:
+            async for piece in self._receive:
+                yield piece
+
+    async def write(self, *pieces: str) -> None:
+        for piece in pieces:
+            await self._send.send(piece)
+
+    def end(self) -> None:
+        self._send.close()
+
+
+@pytest.mark.parametrize("settings", [CODE, TOOLS_MODE], ids=["code", "tools"])
+async def test_the_first_paragraph_is_sent_before_the_model_has_written_the_second(
+    folder: Path, boxes: BoxCache, settings: AgentSettings
+) -> None:
+    told = Told()
+    model = ScriptedModel([ScriptedAnswer(chunks=told.stream())])
+    async with running_bot(folder, boxes, model, settings=settings) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST, "\n\n", SECOND[:1])
+            await until(lambda: bot.said() == [FIRST.strip()])
+            assert model.open_streams == 1  # the model has not finished
+            await told.write(SECOND[1:])
+            told.end()
+        assert bot.said() == [FIRST.strip(), SECOND]
+        turn = await bot.last_turn()
+        assert turn.stop == "finished"
+        runs = await bot.store.runs.of_turn(turn.turn_id)
+        assert [run.stop for run in runs] == ["said_part", "said"]
+        assert len(await bot.store.deliveries.of_turn(turn.turn_id)) == 2
+
+
+@pytest.mark.parametrize("settings", [CODE, TOOLS_MODE], ids=["code", "tools"])
+async def test_where_messages_can_be_edited_the_words_are_one_message_that_grows(
+    folder: Path, boxes: BoxCache, settings: AgentSettings
+) -> None:
+    told, adapter = Told(), EditingAdapter()
+    model = ScriptedModel([ScriptedAnswer(chunks=told.stream())])
+    async with running_bot(folder, boxes, model, settings=settings, adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\n" + SECOND[:1])
+            await until(lambda: adapter.seen == [FIRST.strip()])
+            await told.write(SECOND[1:] + "\n")
+            await until(lambda: len(adapter.seen) == 2)
+            assert model.open_streams == 1
+            await told.write("\n" + THIRD)
+            told.end()
+        whole = f"{FIRST.strip()}\n\n{SECOND}\n\n{THIRD}".replace("  ", " ")
+        assert [*adapter.shown.values()] == [FIRST + f"\n\n{SECOND}\n\n{THIRD}"]
+        assert whole.split() == adapter.seen[-1].split()
+        (row,) = await bot.store.deliveries.of_turn((await bot.last_turn()).turn_id)
+        record = await bot.store.messages.get(row.record_seq)
+        assert record is not None
+        assert plain_text(record.segments) == adapter.seen[-1]
+
+
+async def test_a_setting_turns_it_off(folder: Path, boxes: BoxCache) -> None:
+    told = Told()
+    settings = AgentSettings(stream_words=False)
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), settings=settings) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\n")
+            await anyio.sleep(0.1)
+            assert bot.said() == []
+            await told.write(SECOND)
+            told.end()
+        assert bot.said() == [f"{FIRST}\n\n{SECOND}"]
+
+
+async def test_if_a_block_follows_what_was_sent_stays_and_the_step_is_told(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told = Told()
+    model = ScriptedModel([told.stream(), fence("pass")])
+    async with running_bot(folder, boxes, model) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nIn")
+            await until(lambda: bot.said() == [FIRST.strip()])
+            await told.write(SECOND[2:] + "\n\n", fence("print(6 * 7)"))
+            told.end()
+        assert bot.said() == [FIRST.strip()]
+        report = bot.prompt()
+        assert "[note] Words before your block were sent while you wrote them" in report
+        assert '+ sent: "The sky is blue because air' in report
+        assert "> 42" in report
+        runs = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
+        assert [run.stop for run in runs] == ["said_part", "printed", "finished"]
+
+
+async def test_words_that_the_code_after_them_sends_again_are_sent_once(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told = Told()
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()])) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nNow:\n")
+            await until(lambda: bot.said() == [FIRST.strip()])
+            await told.write(fence(f"send_channel_message({FIRST!r})"))
+            told.end()
+        assert bot.said() == [FIRST.strip()]
+
+
+async def test_words_before_a_native_call_are_out_before_the_call_is_known(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told = Told()
+    tail = call("send_channel_message", text="There.")
+    model = ScriptedModel([ScriptedAnswer(chunks=told.stream(), calls=[tail])])
+    async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\n")
+            await until(lambda: bot.said() == [FIRST.strip()])
+            await told.write(SECOND)
+            told.end()
+        assert bot.said() == [FIRST.strip(), SECOND, "There."]
+        assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "A short reply.\n\nWith two paragraphs.",
+        FIRST + "\n\n" + fence("send_channel_message('x')"),
+        "send_channel_message('a')\n\n" + "# a comment\n" * 20 + "\nsend_channel_message('b')",
+        '{"name": "send_channel_message", "arguments":\n\n{"text": "hi ' + "x" * 200 + '"}}',
+        "[no reply]\n\n" + FIRST + "\n\n",
+    ],
+)
+async def test_what_may_be_no_words_is_not_sent_before_its_end(
+    folder: Path, boxes: BoxCache, reply: str
+) -> None:
+    told = Told()
+    model = ScriptedModel([told.stream(), fence("pass")])
+    async with running_bot(folder, boxes, model) as bot, bot.turn():
+        await bot.say("?")
+        beginning = reply if not reply.startswith(FIRST) else reply[: len(FIRST)]
+        await told.write(beginning)
+        await anyio.sleep(0.1)
+        assert bot.said() == []
+        await told.write(reply[len(beginning) :])
+        told.end()
+
+
+async def test_a_message_that_has_grown_too_long_is_followed_by_another(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told, adapter = Told(), EditingAdapter(text_length=300)
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nI")
+            await until(lambda: len(adapter.seen) == 1)
+            await told.write(SECOND[1:] + "\n\n", THIRD)
+            told.end()
+        assert " ".join(adapter.shown.values()).split() == f"{FIRST} {SECOND} {THIRD}".split()
+
+
+async def test_a_refused_edit_leads_to_a_second_message(folder: Path, boxes: BoxCache) -> None:
+    told, adapter = Told(), EditingAdapter()
+    refused = Receipt(state=DeliveryState.REJECTED, reason="too late to edit")
+    adapter.answers = [refused] * 5
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nI")
+            await until(lambda: len(adapter.seen) == 1)
+            await told.write(SECOND[1:] + "\n\n", THIRD)
+            told.end()
+        assert [*adapter.shown.values()] == [FIRST.strip(), f"{SECOND}\n\n{THIRD}"]
+
+
+async def test_words_that_the_platform_refuses_are_sent_again_as_a_whole(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told, adapter = Told(), FakeAdapter(text_length=4000)
+    receipts = [Receipt(state=DeliveryState.REJECTED, reason="no")]
+
+    async def behaviour(_: Delivery) -> Receipt:
+        return receipts.pop() if receipts else Receipt(state=DeliveryState.SENT, message_id="m")
+
+    adapter.behaviour = behaviour
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nI")
+            await until(lambda: len(adapter.calls) == 1)
+            await told.write(SECOND[1:])
+            told.end()
+        assert bot.said() == [f"{FIRST}\n\n{SECOND}"]
+
+
+async def test_a_long_reply_fills_no_group_with_messages(folder: Path, boxes: BoxCache) -> None:
+    reply = "\n\n".join(f"{number}. {SECOND}" for number in range(1, 41))
+    async with running_bot(folder, boxes, ScriptedModel([reply])) as bot:
+        said = await bot.ask("forty reasons")
+        assert len(said) <= 5
+        assert " ".join(said).split() == reply.split()
+
+
+async def test_a_reply_that_breaks_off_says_so_in_the_message_that_has_grown(
+    folder: Path, boxes: BoxCache
+) -> None:
+    adapter = EditingAdapter()
+    model = ScriptedModel([ScriptedAnswer(chunks=[FIRST, "\n\n", 0.1, SECOND], reason="length")])
+    async with running_bot(folder, boxes, model, adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+        (shown,) = adapter.shown.values()
+        assert shown.startswith(FIRST + "\n\n" + SECOND + "\n\n")
+        assert len(shown) > len(FIRST) + len(SECOND) + 10
+
+
+def paragraphs(text: str) -> Sequence[str]:
+    written, found = Paragraphs(), []
+    sent = 0
+    for letter in text:
+        written.write(letter)
+        if written.finished > sent:
+            found.append(written.text[sent : written.finished].strip())
+            sent = written.finished
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a\n\nb\n\nc", ["a", "b"]),
+        ("a\nb\n\n\n\nc", ["a\nb"]),
+        ("So:\n\na\n\nb", ["So:\n\na"]),
+        ("# Title\n\na\n\nb", ["# Title\n\na"]),
+        ("a\n\n```json\n{\n\n}\n```\n\nb\n\n", ["a", "```json\n{\n\n}\n```", "b"]),
+        ("如下：\n\n一\n\n二", ["如下：\n\n一"]),
+        ("\n\n\na", []),
+    ],
+)
+def test_a_paragraph_is_finished_at_the_empty_line_after_it(text: str, found: list[str]) -> None:
+    assert paragraphs(text) == found
