@@ -58,7 +58,6 @@ class PersonFacts:
     speaker_after_aimed: int = 50
     answered_ago: int = FAR
     after_answered: int = 50
-    command_ago: int = FAR
 
 
 @dataclass(slots=True)
@@ -74,8 +73,6 @@ class Facts:
     of_ten: int = 0
     active: int = 0
     in_a_minute: int = 0
-    own_after_commands: int = 0
-    """How many of the speaker's lines come directly after a command: many if it is a bot."""
 
     def person(self, who: str) -> PersonFacts:
         """Return the facts about a person; empty ones if nothing is known yet."""
@@ -90,13 +87,10 @@ def collect_facts(conversation: Conversation, line: SpokenLine) -> Facts:
     facts, speaker = Facts(), line.speaker
     of_ten: set[str] = set()
     active: set[str] = set()
-    before_own = False
     for ago, heard in enumerate(reversed(conversation.lines), 1):
         said = heard.line
         seconds = max(0.0, line.at - said.at)
         facts.in_a_minute += seconds <= 60
-        facts.own_after_commands += before_own and said.text.command
-        before_own = said.speaker == speaker
         if said.speaker == speaker:
             _add_own(facts, heard, ago, seconds)
             continue
@@ -142,8 +136,6 @@ def _add_other(facts: Facts, heard: AimedLine, ago: int, seconds: float, speaker
     person.lines_of_12 += ago <= 12
     person.asked += said.text.asks
     person.since_speaker += not own
-    if said.text.command and person.command_ago == FAR:
-        person.command_ago = ago
     if len(person.latest) < _LATEST:
         person.latest.append(heard)
     if speaker in said.named:

@@ -38,9 +38,8 @@ AIM_FEATURES = (
     "best more",
     "aimed ago", "aimed seconds", "speaker after aimed", "aimed rank",
     "answered ago", "after answered", "answered rank", "answered later",
-    "command ago", "command rank", "own after commands",
 )  # fmt: skip
-"""What depends on to whom earlier lines probably went, and on commands for bots."""
+"""What depends on to whom earlier lines probably went."""
 PERSON_FEATURES = (*TALK_FEATURES, *AIM_FEATURES)
 ELSEWHERE_FEATURES = ("likely", "rank", "likeliest other", "others together", "continues")
 """How likely the line goes to this person, to others, or continues the speaker's own line."""
@@ -98,7 +97,6 @@ def person_numbers(
     namers = _order(facts, lambda person: person.named_speaker_ago)
     aimed = _order(facts, lambda person: person.aimed_ago)
     answered = _order(facts, lambda person: person.answered_ago)
-    commands = _order(facts, lambda person: person.command_ago)
     own = facts.own[0][2] if facts.own else None
     own_ago = facts.own[0][0] if facts.own else FAR
     before = frozenset[str]().union(*(heard.line.text.words for _, _, heard in facts.own[:3]))
@@ -180,9 +178,6 @@ def person_numbers(
             float(person.after_answered),
             answered.get(who, 20.0),
             float(person.aimed_ago - person.answered_ago),
-            _log(person.command_ago),
-            commands.get(who, 20.0),
-            facts.own_after_commands / max(1, len(facts.own)),
         ]
     return result
 

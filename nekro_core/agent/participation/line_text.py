@@ -22,7 +22,6 @@ _WORD = re.compile(r"[a-z0-9][a-z0-9_'+-]*")
 _EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 _LINK = re.compile(r"https?://\S+|www\.\S+")
 _SMILE = re.compile(r"[:;=]-?[)dp(](?![a-z0-9])|[😀-🙏🤣🤔]|\^_?\^")
-_COMMAND = re.compile(r"(?:^|\s)!\w")
 _DIGIT = re.compile(r"\d")
 
 CUE_NAMES = (
@@ -144,7 +143,6 @@ class LineText:
         asks: Whether it asks something.
         begins: The indexes in `CUE_NAMES` of the cues with which it begins.
         has: The indexes of the cues in it.
-        command: Whether it has a command for some bot, such as ``!help``.
         characters: Its length.
         numbers: Its features for the model, see `TEXT_FEATURES`.
     """
@@ -153,7 +151,6 @@ class LineText:
     asks: bool
     begins: frozenset[int]
     has: frozenset[int]
-    command: bool
     characters: int
     numbers: tuple[float, ...]
 
@@ -200,7 +197,6 @@ def read_line(text: str) -> LineText:
         asks=asks,
         begins=frozenset(begins),
         has=frozenset(has),
-        command=_COMMAND.search(bare) is not None,
         characters=len(text),
         numbers=(
             float(asks),
