@@ -1,6 +1,6 @@
 """Defines what differs between the protocols of model providers: address, headers, request body and
 the events of a response. Retries, limits of time and the assembly of the reply are the same for all
-(`nekro_core.llm.openai_model`)."""
+(`nekro_core.llm.http_model`)."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
