@@ -4,9 +4,11 @@ Recipes have no words of people. Parts of a chat may have them: what plugins add
 what code printed, what tools returned. Nothing says whose words these are. So all parts of the
 chats in which the person wrote are deleted; the viewer shows gaps there. Parts of other chats are
 deleted if they contain the person's id, name or a line that the person wrote. The recorded results
-of calls in these chats are deleted too: only replays need them.
+of calls in these chats are deleted too: only replays need them. So are the errors of models, which
+may quote a prompt.
 """
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 
 import anyio.to_thread
@@ -25,6 +27,9 @@ _WINDOW = 8
 """Characters of the beginning of a line by which the person's words are found in other chats. A
 shorter line is too common to say whose it is."""
 _SHORTEST_NAME = 3
+_ERASED = "(the error was erased together with a person's words)"
+"""The error of a prompt without a reply, after a person was erased: a provider may quote the prompt
+in its error."""
 
 
 class PromptEraser:
@@ -102,7 +107,7 @@ class PromptEraser:
                 return
             marks = ", ".join("?" * len(turns))
             rows = await self._database.read(
-                f"SELECT id, recipe FROM prompts WHERE turn_id IN ({marks})",
+                f"SELECT id, recipe, times, error FROM prompts WHERE turn_id IN ({marks})",
                 *(row["id"] for row in turns),
             )
             statements = await anyio.to_thread.run_sync(_rewritten, rows, gone, target)
@@ -166,10 +171,22 @@ def _rewritten(
     for row in rows:
         recipe = decode_recipe(row["recipe"])
         after = erased(recipe, gone, target.text).encode() if recipe is not None else ""
-        if after != row["recipe"]:
-            sql = "UPDATE prompts SET recipe = ? WHERE id = ?"
-            statements.append(SqlStatement(sql, (after, row["id"])))
+        times = without_errors(row["times"])
+        error = _ERASED if row["error"] else ""
+        if (after, times, error) != (row["recipe"], row["times"], row["error"]):
+            sql = "UPDATE prompts SET recipe = ?, times = ?, error = ? WHERE id = ?"
+            statements.append(SqlStatement(sql, (after, times, error, row["id"])))
     return statements
+
+
+def without_errors(times: str) -> str:
+    """Return the times of a step without the errors of the models that failed. A provider may quote
+    the prompt in its error."""
+    if '"passed"' not in times:
+        return times
+    found = json.loads(times)
+    found["passed"] = [[name, reason, "", *rest] for name, reason, _, *rest in found["passed"]]
+    return json.dumps(found, separators=(",", ":"))
 
 
 def _containing(

@@ -1,5 +1,6 @@
 """Erasing a person deletes or empties this person's rows, and keeps the rows of other people."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nekro_core.chat import (
 from nekro_core.store import ModelUse, Person, Step, Store, TimerRow, ToolCall, WaitingRow
 from nekro_core.store.database import SqlStatement
 from nekro_core.store.messages import unique_id_of
+from nekro_core.store.prompts import PromptRow
 
 LIN, MEI = "7717077", "5550002"
 GROUP = ChatKey.parse("fake-group_1")
@@ -306,3 +308,22 @@ async def test_vacuum_removes_deleted_text_from_the_database_files(sqlite_url: s
         await store.erasing.vacuum()
         assert await free_pages(store) == 0
         assert log.stat().st_size == 0
+
+
+async def test_errors_of_models_in_the_persons_chats_are_erased_and_their_reasons_stay(
+    store: Store,
+) -> None:
+    secret = "the cellar is turquoise"
+    await said(store, GROUP, LIN, secret)
+    await traces_of_a_turn(store, GROUP, MEI, "run-mei")
+    ((turn_id,),) = await rows(store, "turns", "id")
+    times = json.dumps({"at": 1.0, "model": "b", "passed": [["a", "refused", secret, 12.0]]})
+    row = PromptRow(
+        turn_id=turn_id, position=7, chat_key=str(GROUP), recipe="", times=times, error=secret
+    )
+    await store.prompts.add(row, [])
+    await erase(store)
+    (found,) = [each for each in await store.prompts.of_turn(turn_id) if each.position == 7]
+    assert secret not in f"{found.times} {found.error}"
+    assert json.loads(found.times)["passed"] == [["a", "refused", "", 12.0]]
+    assert found.error
