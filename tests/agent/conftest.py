@@ -71,7 +71,7 @@ class BoxCache:
 @pytest.fixture(scope="session")
 async def boxes(anyio_backend: str) -> AsyncIterator[BoxCache]:
     async with anyio.create_task_group() as tasks:
-        backend = JailBackend(SandboxSettings(), tasks)
+        backend = JailBackend(SandboxSettings(packages=False), tasks)
         yield BoxCache(backend)
         await backend.aclose()
         tasks.cancel_scope.cancel()

@@ -30,7 +30,7 @@ async def roll(_ctx: AgentCtx, sides: int) -> int:
 @asynccontextmanager
 async def _boxes() -> AsyncIterator[BoxCache]:
     async with anyio.create_task_group() as tasks:
-        backend = JailBackend(SandboxSettings(), tasks)
+        backend = JailBackend(SandboxSettings(packages=False), tasks)
         yield BoxCache(backend)
         await backend.aclose()
         tasks.cancel_scope.cancel()

@@ -64,7 +64,7 @@ async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
             await anyio.sleep(0)
 
     async with anyio.create_task_group() as tasks:
-        jail = JailBackend(SandboxSettings(), tasks)
+        jail = JailBackend(SandboxSettings(packages=False), tasks)
         await (await jail.create(SMALL)).destroy()  # makes the files that all boxes share
         tasks.start_soon(keep_busy)
         made = await jail.create(SMALL)
@@ -142,7 +142,7 @@ from tests.sandbox.run_code import play
 
 async def main():
     async with anyio.create_task_group() as tasks:
-        jail = JailBackend(SandboxSettings(), tasks)
+        jail = JailBackend(SandboxSettings(packages=False), tasks)
         box = await jail.create(SMALL)
         await serve_echo(box, 8003)
         await box.execute("mkdir packed")

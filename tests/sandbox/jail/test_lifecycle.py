@@ -43,7 +43,7 @@ def open_folder() -> Iterator[Path]:
 
 async def test_fifty_destroyed_boxes_leave_nothing_behind(open_folder: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
+        backend = JailBackend(SandboxSettings(packages=False, runtime_dir=open_folder), tasks)
         gc.collect()  # closes descriptors that other tests' objects still have
         before = Traces.of(backend, open_folder)
         await come_and_go(backend, 1)  # what is made for all boxes stays until the end
@@ -126,7 +126,7 @@ async def test_twenty_busy_boxes_die_with_a_bot_that_is_killed(open_folder: Path
     print(f"{len(pids)} processes of 20 busy boxes were gone {seconds * 1000:.0f} ms after kill -9")
     # The next process deletes what the killed one could not delete.
     async with anyio.create_task_group() as tasks:
-        backend = JailBackend(SandboxSettings(runtime_dir=open_folder), tasks)
+        backend = JailBackend(SandboxSettings(packages=False, runtime_dir=open_folder), tasks)
         await (await backend.create(SMALL)).destroy()
         assert len(list(open_folder.iterdir())) == 1
         await backend.aclose()

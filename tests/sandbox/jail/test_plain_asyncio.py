@@ -17,7 +17,7 @@ def test_calls_are_answered_in_a_loop_that_anyio_did_not_start() -> None:
 
     async def main() -> tuple[StopReason, str]:
         async with anyio.create_task_group() as tasks:
-            backend = JailBackend(SandboxSettings(), tasks)
+            backend = JailBackend(SandboxSettings(packages=False), tasks)
             try:
                 box = await backend.create(BoxSpec())
                 run = await box.start_run([GuestFunction(names=("double",))], double)
