@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from nekro_core.chat import Record
+from nekro_core.system.errors import NekroError
 
 MOST_RESTARTS = 5
 """Maximum number of times that one turn drops a request because the asker wrote again. Each dropped
 request costs its prompt, and a person who never pauses would never get an answer."""
 
 
-class AskerWroteAgain(Exception):
+class AskerWroteAgain(NekroError):
     """The asker wrote a new line while nothing of the reply had run or was sent."""
 
 
