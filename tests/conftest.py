@@ -1,6 +1,7 @@
 """Settings and fixtures that all tests share."""
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from tests.peers import postgres as postgres_peer
 # When a test of the adapter contract fails, pytest shows the compared values. Authors outside this
 # repository get the same with `-p nekro_core.testing`.
 pytest.register_assert_rewrite("nekro_core.testing.adapter_contract")
+
+# A bot fetches packages for its boxes with pip. Only their own tests do that.
+os.environ.setdefault("NEKRO_SANDBOX__PACKAGES", "false")
 
 # Hypothesis sets no deadline, because other tests run at the same time and slow an example down.
 # It draws the same examples each time, so that a change fails only for its own mistakes. New ones

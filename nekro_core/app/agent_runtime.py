@@ -16,6 +16,7 @@ from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.participation.upgrade import keep_participation
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
@@ -65,6 +66,7 @@ class AgentRuntime:
         command_actions: Carries out what chat commands change.
         erasure: Erases people.
         models: The models, which can be replaced.
+        roles: The models of the roles, for the bot's own work.
         personas: The library of personas.
         tasks: The task group in which that task runs. It ends before the sessions.
     """
@@ -75,6 +77,7 @@ class AgentRuntime:
     command_actions: ActionsInForce
     erasure: PersonErasure
     models: ModelRegistry
+    roles: RoleModels
     personas: PersonaLibrary
     tasks: TaskGroup
 
@@ -164,9 +167,10 @@ class AgentRuntime:
                     prompt.found_tools, message_io.store.plugin_data, message_io.sentences
                 ),
                 transcriber=message_io.transcriber,
+                captions=PictureCaptions(roles),
                 looks=FileLooks(message_io.store, message_io.media, FileLooker()),
                 capabilities=message_io.outbox.capabilities,
-                sandbox=partial(sandbox_facts, settings.nekro_sandbox),
+                sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
             )
@@ -219,6 +223,7 @@ class AgentRuntime:
                 command_actions=command_actions,
                 erasure=erasure,
                 models=models,
+                roles=roles,
                 personas=personas,
                 tasks=tasks,
             )

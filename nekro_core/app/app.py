@@ -43,9 +43,9 @@ from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
 from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles, RoleBudget
 from nekro_core.llm.roles import ModelRole
@@ -396,5 +396,5 @@ def _make_model(
     """Make the model that ``llm`` names. If it names none, make the embedded model."""
     # Copies, because a request that runs keeps its settings.
     if llm.configured:
-        return OpenAIChatModel(llm.model_copy())
+        return HttpChatModel(llm.model_copy())
     return EmbeddedModel(embedded.model_copy(), data / "models", report=report)

@@ -29,13 +29,15 @@ NETWORK_RULES = "egress.toml"
 class BoxServices:
     """The services for boxes. The code of replies runs in boxes of ``of_chats``. Plugins make boxes
     with ``for_plugins``. ``network`` fetches addresses for a chat's code; the network rules of the
-    chat's box apply. ``egress`` shows and changes these rules. ``settled`` waits until a box is
+    chat's box apply. ``egress`` shows and changes these rules. ``packages`` returns the names of
+    the packages that code can import now, beside Python's own. ``settled`` waits until a box is
     ready, or until it is known that this machine can make no boxes."""
 
     of_chats: ChatBoxes
     for_plugins: DefaultEgressSource
     network: ChatNetwork
     egress: EgressAdmin
+    packages: Callable[[], tuple[str, ...]]
     settled: Callable[[], Awaitable[None]]
 
     @classmethod
@@ -53,7 +55,11 @@ class BoxServices:
         async with AsyncExitStack() as stack:
             supply = await stack.enter_async_context(
                 BoxSupply.open(
-                    sandbox, clock=clock, report=_say_no_boxes, owner=installation_id(data)
+                    sandbox,
+                    clock=clock,
+                    report=_say_no_boxes,
+                    owner=installation_id(data),
+                    fetch_packages=sandbox.packages,
                 )
             )
             file = data / NETWORK_RULES
@@ -94,6 +100,7 @@ class BoxServices:
                     egress.refusals,
                     EgressTable(owner="", allow=sandbox.egress, private=sandbox.egress_private),
                 ),
+                packages=lambda: supply.packages,
                 settled=supply.settled,
             )
 

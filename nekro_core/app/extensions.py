@@ -14,6 +14,7 @@ from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import PluginModelViews
 from nekro_core.app.settings import Settings
+from nekro_core.app.voices import speaker_of
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
@@ -45,7 +46,6 @@ from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.plugins.web.pages import PluginPages
 from nekro_core.plugins.web.webhooks import Webhooks
 from nekro_core.policy.permissions import CommandPermission, permission_of
-from nekro_core.speech.choose import open_speaker
 from nekro_core.store import Store
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.mcp_client import McpServers
@@ -206,7 +206,7 @@ async def _open_services(
 ) -> AsyncIterator[tuple[Services, PluginModelViews]]:
     store, bounds = message_io.store, settings.nekro_plugin
     async with AsyncExitStack() as stack:
-        speaker = open_speaker(settings.nekro_speech)
+        speaker = speaker_of(settings.nekro_roles, settings.nekro_models, settings.nekro_speech)
         stack.push_async_callback(speaker.aclose)
         models = PluginModels(
             model,

@@ -23,8 +23,8 @@ from nekro_core.app.settings import Settings
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
 from nekro_core.delivery.accounts import read_names
 from nekro_core.llm.embedded import WeightsError, find_weights
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.media.errors import MediaError
 from nekro_core.media.self_check import unconfined_abilities
 from nekro_core.operator.health import Finding
@@ -207,7 +207,7 @@ async def _model(settings: Settings) -> Finding:
     if not settings.nekro_llm.configured:
         return await _weights(settings)
     named = f"{settings.nekro_llm.model} at {settings.nekro_llm.base_url}"
-    model = OpenAIChatModel(settings.nekro_llm)
+    model = HttpChatModel(settings.nekro_llm)
     request = ChatRequest(messages=(PromptMessage.of("user", "Say hi."),), max_tokens=8)
     try:
         with anyio.fail_after(_MODEL_S):

@@ -11,6 +11,7 @@ from typing import Any, Self
 from loguru import logger
 
 from nekro_core.app.settings import Settings
+from nekro_core.app.voices import transcriber_of
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
@@ -29,7 +30,6 @@ from nekro_core.media.converter import MediaConverter
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.search.open import MessageSearchService
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
-from nekro_core.speech.choose import open_transcriber
 from nekro_core.store import Store
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
@@ -110,7 +110,7 @@ class MessageIO:
             await stack.enter_async_context(RetentionLoop.open(store, media, keep, wall=wall))
             tasks = await stack.enter_async_context(background_tasks())
             tasks.start_soon(store.statistics_counter.follow, name="statistics")
-            engine = open_transcriber(speech)
+            engine = transcriber_of(settings.nekro_roles, settings.nekro_models, speech)
             if engine is not None:
                 stack.push_async_callback(engine.aclose)
             transcriber = await stack.enter_async_context(

@@ -14,6 +14,7 @@ from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.known_prices import KnownModel
 from nekro_core.llm.probe import EndpointReport
 from nekro_core.llm.providers import ProviderPreset, preset_of
+from nekro_core.llm.wire_format import ModelProtocol
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters
 from nekro_core.operator.models import DEFAULT, ModelView
 from nekro_core.system.errors import NekroError
@@ -133,6 +134,15 @@ class _ModelForm:
                     kinds, label=view.say("models.field_type"), value=saved.get("type", "chat")
                 )
                 self._inputs["type"] = kind.props("outlined dense").classes("nc-wide")
+            protocols = {
+                each.value: view.say(f"models.protocol_{each.value}") for each in ModelProtocol
+            }
+            protocol = ui.select(
+                protocols,
+                label=view.say("models.field_protocol"),
+                value=str(saved.get("protocol", ModelProtocol.CHAT)),
+            )
+            self._inputs["protocol"] = protocol.props("outlined dense").classes("nc-wide")
             self._text("proxy", saved.get("proxy", "")).classes("nc-wide")
             with ui.element("div").classes("nc-models-columns nc-wide"):
                 for name in (*_TIMES, *(() if self._default else _GROUP_ONLY)):
@@ -162,6 +172,7 @@ class _ModelForm:
             return
         self._inputs["base_url"].value = preset.base_url
         self._inputs["model"].value = preset.models[0] if preset.models else ""
+        self._inputs["protocol"].value = preset.protocol.value
         self._inputs["vision"].value = preset.vision
         self._inputs["grammar"].value = preset.grammar
         if self._model is None and not self._inputs["group"].value:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.settings import LLMSettings
 
@@ -18,7 +18,7 @@ class NamedModels:
         self,
         groups: Mapping[str, ModelGroupSettings],
         *,
-        make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
+        make: Callable[[LLMSettings], ChatModel] = HttpChatModel,
         staged: Callable[[ChatModel], ChatModel] = lambda model: model,
     ) -> None:
         self._groups = _copies(groups)

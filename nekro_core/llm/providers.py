@@ -4,6 +4,8 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 
+from nekro_core.llm.wire_format import ModelProtocol
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderPreset:
@@ -16,6 +18,7 @@ class ProviderPreset:
         keys: The page where the provider hands out keys; empty if no key is needed.
         docs: The provider's documentation.
         models: Examples of models. The first one is a sensible choice for a chat bot.
+        protocol: The protocol of the API.
         vision: Whether all examples see pictures.
         grammar: Whether the endpoint accepts a GBNF grammar.
         local: Whether it is a program on the operator's own machine. Then ``base_url`` has the port
@@ -28,6 +31,7 @@ class ProviderPreset:
     docs: str
     keys: str = ""
     models: tuple[str, ...] = ()
+    protocol: ModelProtocol = ModelProtocol.CHAT
     vision: bool = False
     grammar: bool = False
     local: bool = False
@@ -37,7 +41,14 @@ def provider_presets() -> tuple[ProviderPreset, ...]:
     """Return the presets in the order in which an operator should see them."""
     text = files(__package__).joinpath("providers.toml").read_text("utf-8")
     return tuple(
-        ProviderPreset(key=key, **{**entry, "models": tuple(entry.get("models", ()))})
+        ProviderPreset(
+            key=key,
+            **{
+                **entry,
+                "models": tuple(entry.get("models", ())),
+                "protocol": ModelProtocol(entry.get("protocol", ModelProtocol.CHAT)),
+            },
+        )
         for key, entry in tomllib.loads(text).items()
     )
 

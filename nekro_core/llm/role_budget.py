@@ -224,6 +224,10 @@ class BudgetedRoles:
         model = self.uncounted(role)
         return None if model is None else CountedModel(model, role, self._budget)
 
+    def names(self, role: ModelRole) -> tuple[str, ...]:
+        """Return the names of the models of a role, as the settings have them."""
+        return self._chains.settings.of(role)
+
     def uncounted(self, role: ModelRole) -> ChatModel | None:
         """Return the model of a role for a caller that counts its requests itself, with the
         role."""

@@ -5,7 +5,7 @@ import re
 from pydantic import Field, field_validator
 
 from nekro_core.llm.roles import ModelRole
-from nekro_core.system.live_settings import LiveSettings
+from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 
 DEFAULT = "default"
 """The name of the bot's default model (``NEKRO_LLM__*``) in a chain."""
@@ -47,13 +47,16 @@ class RoleSettings(LiveSettings):
     vision: tuple[str, ...] = ()
     """The models that describe pictures for a chat model that does not see them."""
     embed: tuple[str, ...] = ()
-    """The models that make vectors of texts; their groups have the type ``embedding``."""
-    hear: tuple[str, ...] = ()
-    """The models that turn voice into text."""
-    speak: tuple[str, ...] = ()
-    """The models that turn text into voice."""
+    """The models that make vectors of texts for plugins; their groups have the type
+    ``embedding``."""
+    hear: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
+    """The models that turn voice into text (``/audio/transcriptions``). After them comes the engine
+    of ``NEKRO_SPEECH__TRANSCRIBER``."""
+    speak: tuple[str, ...] = Field(default=(), json_schema_extra=AFTER_RESTART)
+    """The models that turn text into voice (``/audio/speech``). After them comes the engine of
+    ``NEKRO_SPEECH__ENGINE``."""
     draw: tuple[str, ...] = ()
-    """The models that make pictures; their groups have the type ``draw``."""
+    """The models that make pictures for plugins; their groups have the type ``draw``."""
     saving: tuple[str, ...] = ()
     """Cheaper models that answer instead when little is left of a daily budget. Without them, a
     budget is used to its end by the usual models."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field, JsonValue, SecretStr, ValidationError
 
+from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.known_prices import (
     EffectivePrice,
@@ -21,11 +22,15 @@ from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, que
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.masks import masked
+from nekro_core.operator.model_roles import RoleView, role_views
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.operator.settings import SettingsBook, written
 
 DEFAULT = "default"
 """The name of the bot's default model. Without an address it is the embedded model."""
+
+ChainName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+"""A name of a model in a chain."""
 
 GroupName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
 """Lower case only, because names that are read from environment variables are in lower case."""
@@ -41,6 +46,10 @@ class ModelsInForce(Protocol):
     @property
     def groups(self) -> Mapping[str, ModelGroupSettings]:
         """The settings of the model groups by name."""
+
+    @property
+    def chains(self) -> ModelChains:
+        """The chains of models."""
 
 
 @runtime_checkable
@@ -111,6 +120,37 @@ class Models(Area):
         if actor.role.allows(AccessRole.OPERATOR):
             return views
         return [replace(each, fields=masked(dict(each.fields))) for each in views]
+
+    @query(role=AccessRole.VIEWER)
+    async def roles(self, actor: Actor) -> list[RoleView]:  # noqa: ARG002
+        """List the roles, the models of each in the order in which they are asked, and which of
+        them cools down because it failed."""
+        return role_views(self._models.chains)
+
+    @action(role=AccessRole.OPERATOR)
+    async def set_role(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        role: Literal["chat", "quick", "vision", "embed", "hear", "speak", "draw", "saving"],
+        names: Annotated[list[ChainName], Field(max_length=16)],
+    ) -> Change[RoleView]:
+        """Set which models answer for a role. The next request asks them.
+
+        Args:
+            role: The role, or ``saving`` for the models that answer when little is left of a daily
+                budget.
+            names: The names of the groups in the order in which they are asked; ``default`` is the
+                bot's default model, ``embedded`` the one on this machine. Without names, the role
+                is not done, and ``chat`` uses the default model.
+        """
+        old = next(each for each in role_views(self._models.chains) if each.role == role)
+        await written(self._book.set({f"roles.{role}": names or None}))
+        new = next(each for each in role_views(self._models.chains) if each.role == role)
+        undo = UndoCall(action="models.set_role", parameters={"role": role, "names": [*old.names]})
+        return Change(
+            result=new, subject=role, old={"names": [*old.names]}, new={"names": names}, undo=undo
+        )
 
     @query(role=AccessRole.VIEWER)
     async def known(

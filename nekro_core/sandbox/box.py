@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import anyio.abc
 
+from nekro_core.sandbox.box_packages import BoxPackages
 from nekro_core.sandbox.results import (
     CommandResult,
     FileChanges,
@@ -490,6 +491,11 @@ class Backend(Protocol):
     @property
     def crowded(self) -> bool:
         """Whether callers should end idle boxes to free memory (`memory_limit`)."""
+
+    @property
+    def packages(self) -> BoxPackages | None:
+        """The packages beside Python's own that boxes can import; None if the image alone decides
+        that."""
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""

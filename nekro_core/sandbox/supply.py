@@ -1,6 +1,7 @@
 """Gives boxes to callers. While there is no backend yet, callers wait; if no backend works, they
 get the reason."""
 
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,8 +13,11 @@ import anyio.abc
 
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavailable
+from nekro_core.sandbox.box_packages import BoxPackages, PackagesUnavailable
 from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from nekro_core.sandbox.settings import SandboxSettings
+
+_log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 600.0
 """Longest pause between two attempts to open a backend: an attempt keeps a processor busy for a
@@ -35,6 +39,11 @@ def installation_id(folder: Path) -> str:
         return path.read_text()
 
 
+_FETCH_AFTER_S = 15.0
+"""Seconds between the first box and the fetch. The bot's start and its first answers have the
+processor for themselves."""
+
+
 class BoxSupply:
     """Opens the first backend that passes its self-check, and a pool of its boxes, in the
     background.
@@ -51,6 +60,7 @@ class BoxSupply:
         self._settings = settings
         self._failure = ""
         self._decided = anyio.Event()
+        self._fetches_packages = False
 
     @classmethod
     @asynccontextmanager
@@ -62,13 +72,16 @@ class BoxSupply:
         report: Callable[[str], None],
         owner: str = "",
         first_pause_s: float = 5.0,
+        fetch_packages: bool = False,
     ) -> AsyncIterator["BoxSupply"]:
         """Open a supply; leaving the context destroys its boxes. If there are no boxes, ``report``
         is called with the reason, and again each time the reason changes.
 
-        ``owner`` is as in `open_backend`.
+        ``owner`` is as in `open_backend`. With ``fetch_packages``, packages of boxes that are not
+        there (`BoxPackages`) are fetched in the background.
         """
         supply = cls(settings, first_pause_s)
+        supply._fetches_packages = fetch_packages
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         tasks.start_soon(supply._keep, clock, report, owner)
@@ -118,6 +131,12 @@ class BoxSupply:
             raise ImageUnavailable(image, await self.images(), error.reason) from None
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The names of the packages beside Python's own that code in boxes can import now."""
+        packages = self._backend.packages if self._backend is not None else None
+        return packages.names if packages is not None else ()
+
+    @property
     def crowded(self) -> bool:
         """Whether idle boxes should be ended to free memory."""
         return self._backend is not None and self._backend.crowded
@@ -139,6 +158,8 @@ class BoxSupply:
             backend = await self._find_backend(tasks, clock, report, owner)
             try:
                 self._backend = backend
+                if backend.packages is not None and self._fetches_packages:
+                    tasks.start_soon(_fetch_packages, backend.packages)
                 size = suggested_pool_size() if settings.pool_size is None else settings.pool_size
                 async with BoxPool(backend, settings.spec, size) as self._pool:
                     self._decided.set()
@@ -167,3 +188,17 @@ class BoxSupply:
                 self._decided.set()
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+async def _fetch_packages(packages: BoxPackages) -> None:
+    """Fetch the packages of boxes if they are not there."""
+    if packages.names:
+        return
+    await anyio.sleep(_FETCH_AFTER_S)
+    _log.info("fetching packages for boxes into %s", packages.folder)
+    try:
+        await packages.fetch()
+    except PackagesUnavailable as error:
+        _log.warning("%s", error)
+    else:
+        _log.info("boxes can import %s", ", ".join(packages.names))

@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.participation.unasked import QuickJudge
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.session.services import SessionServices
@@ -301,6 +302,7 @@ async def running_bot(
     command: CommandSettings | None = None,
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
+    captions: PictureCaptions | None = None,
     adapter: FakeAdapter | None = None,
     run_limits: RunLimits | None = None,
     recover: bool = False,
@@ -366,6 +368,7 @@ async def running_bot(
             clock=clock,
             wall=time.time,
             transcriber=hearing,
+            captions=captions,
             looks=FileLooks(store, media, FileLooker()),
             memory=memory or NoMemory(),
             quick_judge=quick_judge,
@@ -427,6 +430,7 @@ async def running_bot(
                 command_actions=commands.actions,
                 erasure=erasing,
                 models=unused,
+                roles=unused,
                 personas=unused,
                 tasks=tasks,
             )

@@ -67,6 +67,7 @@ async def opened(folder: Path, clock: Callable[[], float]) -> AsyncIterator[Agen
             command_actions=unused,
             models=unused,
             personas=unused,
+            roles=unused,
             tasks=tasks,
         )
 

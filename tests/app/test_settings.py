@@ -45,6 +45,10 @@ def test_files_and_environment_are_read_in_nonebots_order(
         ("PORT=99999", "PORT"),
         ("NEKRO_LLM__BASE_URL=api.example.com", "NEKRO_LLM__BASE_URL"),
         ("NEKRO_LLM__BASE_URL=http://127.0.0.1:1/v1", "model"),
+        ("NEKRO_LLM__PROTOCOL=grpc", "NEKRO_LLM__PROTOCOL"),
+        ('NEKRO_ROLES__CHAT=["fast"]', "there is no model 'fast'; known are default, embedded"),
+        ('NEKRO_ROLES__QUICK=["a/b"]', "no name of a model"),
+        ('NEKRO_ROLES__DRAW=["default"]', "name a group of NEKRO_MODELS"),
     ],
 )
 def test_a_wrong_name_or_value_of_a_setting_is_named_in_the_error(

@@ -73,7 +73,7 @@ async def test_a_mention_is_answered_with_text_picture_and_voice(whole: WholeBot
     (asked,) = whole.prompts(group)  # One request: the turn had a single step.
     prompt = str(asked.messages)
     assert "good evening, all three please" in prompt
-    assert "def send_tts_voice" in prompt
+    assert "send_tts_voice(" in prompt
 
 
 async def test_a_message_is_sent_while_the_model_still_writes(whole: WholeBot) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.settings import LLMSettings
 from tests.peers.scripted_model import ScriptedModelServer
 
@@ -19,12 +19,12 @@ class Sleeps(list[float]):
 @pytest.fixture
 async def model_at():
     """Makes models for a server and closes them after the test."""
-    made: list[OpenAIChatModel] = []
+    made: list[HttpChatModel] = []
 
-    def make(server: ScriptedModelServer, **changes) -> OpenAIChatModel:
+    def make(server: ScriptedModelServer, **changes) -> HttpChatModel:
         sleep = changes.pop("sleep", Sleeps())
         fields = {"base_url": server.base_url, "model": "scripted", "api_key": KEY, **changes}
-        made.append(OpenAIChatModel(LLMSettings(**fields), sleep=sleep, jitter=lambda: 0.5))
+        made.append(HttpChatModel(LLMSettings(**fields), sleep=sleep, jitter=lambda: 0.5))
         return made[-1]
 
     yield make

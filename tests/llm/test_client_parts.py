@@ -17,6 +17,7 @@ from nekro_core.llm.events import (
     ReasoningEvent,
     StreamDecodeError,
     UsageEvent,
+    parse_chunk,
     read_events,
 )
 from nekro_core.llm.failures import Redactor
@@ -101,7 +102,7 @@ async def events_of(*chunks: bytes) -> list[Event]:
         for chunk in chunks:
             yield chunk
 
-    return [event async for event in read_events(source())]
+    return [event async for event in read_events(source(), parse_chunk)]
 
 
 def chunk_of(**fields) -> bytes:

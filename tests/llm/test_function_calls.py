@@ -15,6 +15,7 @@ from nekro_core.llm.function_calls import (
     FunctionCallDelta,
     TooManyFunctionCalls,
 )
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import (
     ChatRequest,
     FunctionCall,
@@ -25,7 +26,6 @@ from nekro_core.llm.model import (
     RequestUsage,
     TextPart,
 )
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import (
     DICE,
@@ -50,7 +50,7 @@ class TestCallsOverHttp(ChatModelConformance, FunctionCallConformance):
     @pytest.fixture
     async def model(self):
         async with ScriptedModelServer(lambda _: "one two three four five six") as server:
-            model = OpenAIChatModel(settings_for(server))
+            model = HttpChatModel(settings_for(server))
             yield model
             await model.aclose()
 
@@ -58,7 +58,7 @@ class TestCallsOverHttp(ChatModelConformance, FunctionCallConformance):
     async def calling_model(self, request: pytest.FixtureRequest):
         answer = Answer(chunks=["Roll", "ing."], calls=TWO_DICE, split=request.param)
         async with ScriptedModelServer(lambda _: answer) as server:
-            model = OpenAIChatModel(settings_for(server))
+            model = HttpChatModel(settings_for(server))
             yield model
             await model.aclose()
 
@@ -67,7 +67,7 @@ async def deltas_of(answer: Answer) -> tuple[list[Any], BaseException | None]:
     """All deltas of a reply, and the error at its end."""
     found: list[Any] = []
     async with ScriptedModelServer([answer]) as server:
-        model = OpenAIChatModel(settings_for(server))
+        model = HttpChatModel(settings_for(server))
         try:
             async with model.stream(ask("Go.", functions=(DICE,))) as deltas:
                 async for delta in deltas:
@@ -131,7 +131,7 @@ async def test_the_request_body_contains_functions_calls_and_results() -> None:
         functions=(DICE,),
     )
     async with ScriptedModelServer(["Four."]) as server:
-        model = OpenAIChatModel(settings_for(server))
+        model = HttpChatModel(settings_for(server))
         assert words_of(await listen(model, request)) == "Four."
         await model.aclose()
     (asked,) = server.requests
@@ -160,7 +160,7 @@ async def test_the_request_body_contains_functions_calls_and_results() -> None:
 
 async def test_functions_are_not_sent_to_a_model_that_does_not_support_them() -> None:
     async with ScriptedModelServer(["Hello."]) as server:
-        model = OpenAIChatModel(settings_for(server), profile=ModelProfile(name="plain"))
+        model = HttpChatModel(settings_for(server), profile=ModelProfile(name="plain"))
         await listen(model, ask("Hi.", functions=(DICE,)))
         await model.aclose()
     assert "tools" not in server.requests[0].body

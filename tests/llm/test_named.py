@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel, ChatRequest, PromptMessage, TextDelta
 from nekro_core.llm.named import NamedModels
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.llm.settings import LLMSettings
@@ -147,7 +147,7 @@ async def test_a_replaced_model_is_closed_after_its_last_request() -> None:
 
 async def test_an_endpoint_can_be_asked_again_after_it_was_closed() -> None:
     async with ScriptedModelServer(["one", "two"]) as server:
-        model = OpenAIChatModel(LLMSettings(base_url=server.base_url, model="m"))
+        model = HttpChatModel(LLMSettings(base_url=server.base_url, model="m"))
         assert await answer_of(model) == "one"
         await model.aclose()
         assert await answer_of(model) == "two"

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
@@ -26,7 +27,6 @@ from nekro_core.llm.model import (
     RequestUsage,
     TextPart,
 )
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.probe import ProbeStep, ProbeVerdict, probe_endpoint
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import (
@@ -66,7 +66,7 @@ async def asking(
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(SERVERS[protocol](replies, api_key=KEY))
         fields = {"base_url": server.base_url, "model": "m-1", "api_key": KEY, **settings}
-        model = OpenAIChatModel(
+        model = HttpChatModel(
             LLMSettings(protocol=protocol, **fields), sleep=Sleeps(), jitter=lambda: 0.5
         )
         stack.push_async_callback(model.aclose)
@@ -293,7 +293,7 @@ GEMINI_CALL = (
 async def gemini(replies, **settings) -> AsyncIterator[tuple[ChatModel, ScriptedModelServer]]:
     async with ScriptedModelServer(replies) as server:
         fields = {"base_url": server.base_url, "model": "gemini-3", "api_key": KEY, **settings}
-        model = OpenAIChatModel(LLMSettings(**fields), sleep=Sleeps())
+        model = HttpChatModel(LLMSettings(**fields), sleep=Sleeps())
         try:
             yield model, server
         finally:

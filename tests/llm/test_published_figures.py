@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.known_prices import effective_context, effective_price
 from nekro_core.llm.model import Price, PriceSource, RequestUsage
 from nekro_core.llm.named import NamedModels
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 
 OPENAI = {"base_url": "https://api.openai.com/v1", "model": "gpt-4o"}
@@ -40,7 +40,7 @@ async def test_the_operators_figure_wins_over_the_published_one(
     settings: dict[str, object], price: Price, context: int
 ) -> None:
     known = LLMSettings(**{**OPENAI, **settings})  # type: ignore[arg-type]
-    model = OpenAIChatModel(known)
+    model = HttpChatModel(known)
     await model.connect()
     await model.aclose()
     assert (model.profile.price, model.profile.context_tokens) == (price, context)
@@ -64,9 +64,9 @@ async def test_the_models_of_groups_have_published_figures_too() -> None:
 def test_the_list_of_prices_is_not_loaded_for_a_model_of_ones_own() -> None:
     code = """
 import sys, anyio
-from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.settings import LLMSettings
-model = OpenAIChatModel(LLMSettings(base_url="http://127.0.0.1:1/v1", model="gpt-4o"))
+model = HttpChatModel(LLMSettings(base_url="http://127.0.0.1:1/v1", model="gpt-4o"))
 anyio.run(model.connect)
 assert not [name for name in sys.modules if name.startswith("genai_prices")]
 """

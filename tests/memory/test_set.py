@@ -13,6 +13,9 @@ HERE = Path(__file__).parent
 SET = HERE / "set"
 
 
+@pytest.mark.xfail(
+    reason="the first run found 0.57 and 0.70: docs/decisions/0039-message-search.md"
+)
 @pytest.mark.long
 async def test_the_questions_of_the_set_are_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
 from nekro_core.llm.tokens import estimate_tokens
@@ -237,6 +238,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     settings = MemorySettings()
+    logger.remove()  # Thousands of lines would say that notes were drawn.
     with tempfile.TemporaryDirectory() as folder:
         figures = anyio.run(
             lambda: live(

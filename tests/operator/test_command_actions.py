@@ -33,6 +33,7 @@ CHANGING = {
     "observe": ("/observe", "chats.set_policy"),
     "persona": ("/persona You are a cat.", "chats.set_policy"),
     "model": ("/model embedded,default", "chats.set_policy"),
+    "participation": ("/participation mentioned", "chats.set_policy"),
     "permit": ("/permit reset advanced", "chats.set_policy"),
     "quota": ("/quota chat turns:50", "chats.set_policy"),
     "stop": ("/stop", "chats.stop"),
@@ -41,7 +42,9 @@ CHANGING = {
 }
 """Each command that changes something: how a person writes it, and the action."""
 READING = {"status", "help"}
-UNDOABLE = {"on", "off", "observe", "persona", "model", "permit", "quota"}
+MEMORY = {"memory", "learn", "compact"}
+"""Commands with which members look after what is remembered of them and of their chat."""
+UNDOABLE = {"on", "off", "observe", "persona", "model", "participation", "permit", "quota"}
 
 
 class Talk:
@@ -81,7 +84,7 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
 
 async def test_the_table_names_all_commands(talk: Talk) -> None:
     known = set(re.findall(r"^/(\w+)", await talk.answer("/help"), re.MULTILINE))
-    assert known == CHANGING.keys() | READING
+    assert known == CHANGING.keys() | READING | MEMORY
 
 
 @pytest.mark.parametrize("name", CHANGING)

@@ -25,6 +25,7 @@ from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSu
 from nekro_core.operator.models import Models
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.system.setting_info import SettingLocked
+from tests.llm.conformance import ask, words_of
 from tests.llm.embedded.hub_and_index import Site, serving
 from tests.llm.embedded.test_library import FILE, MODEL
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
@@ -275,3 +276,33 @@ async def test_a_model_file_is_downloaded_chosen_and_removed(app: App, tmp_path:
     await area.remove(OTTO, file="mine.gguf")
     with pytest.raises(WeightsError, match="no model file"):
         await area.use(OTTO, file="mine.gguf")
+
+
+async def test_the_models_of_a_role_are_set_shown_and_set_back(app: App, models: Models) -> None:
+    def answer(asked: Asked) -> Reply:
+        return (
+            Answer(status=401, error={"message": "bad key"}) if "wrong" in str(asked.body) else "hi"
+        )
+
+    async with ScriptedModelServer(answer) as server:
+        for group in ("wrong", "right"):
+            await models.put(
+                OTTO, group=group, fields={"base_url": server.base_url, "model": group}
+            )
+        done = await models.set_role(OTTO, role="chat", names=["wrong", "right"])
+        assert done.result.names == ("wrong", "right")
+        model = app.runtime.services.policies.of(CHAT).model
+        async with model.stream(ask("hello")) as deltas:
+            assert words_of([each async for each in deltas]) == "hi"
+        chat, *others = await models.roles(OTTO)
+        first, second = chat.models
+        assert (first.name, first.state, first.reason) == ("wrong", "open", "key")
+        assert "bad key" in first.detail
+        assert (second.name, second.state, second.reason) == ("right", "closed", "")
+        assert all(not each.names for each in others)
+        with pytest.raises((SettingsError, InvalidParameters), match="no-such"):
+            await models.set_role(OTTO, role="quick", names=["no-such"])
+        with pytest.raises((SettingsError, InvalidParameters), match="wrong"):
+            await models.remove(OTTO, group="wrong")
+        await models.set_role(OTTO, role="chat", names=[])
+        assert [each.name for each in (await models.roles(OTTO))[0].models] == ["default"]

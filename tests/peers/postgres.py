@@ -113,6 +113,16 @@ class PostgresServer:
         finally:
             await connection.close()
 
+    async def bytes_have(self, words: bytes, *, url: str) -> bool:
+        """Whether a file of the database has these bytes: its tables, their indexes and what lies
+        outside of the rows. The server's write-ahead log is not searched."""
+        await self.run("CHECKPOINT", url=url)
+        (row,) = await self.run(
+            "SELECT oid FROM pg_database WHERE datname = current_database()", url=url
+        )
+        files = (self._data / "base" / str(row["oid"])).iterdir()
+        return any(words in each.read_bytes() for each in files if each.is_file())
+
     @property
     def _data(self) -> Path:
         return self._folder / "data"

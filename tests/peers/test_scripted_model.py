@@ -7,8 +7,8 @@ from subprocess import PIPE
 import anyio
 import pytest
 
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ModelUnreachable, ReplyFinished
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import ask, listen, words_of
 from tests.peers.scripted_model import ScriptedModelServer, read_script
@@ -38,7 +38,7 @@ usage = false
 async def test_the_first_matching_rule_with_answers_left_answers() -> None:
     async with ScriptedModelServer(read_script(SCRIPT)) as server:
         settings = LLMSettings(base_url=server.base_url, model="m", retries=0)
-        model = OpenAIChatModel(settings)
+        model = HttpChatModel(settings)
         assert words_of(await listen(model, ask("roll the dice"))) == "roll_dice(sides=20)"
         assert words_of(await listen(model, ask("roll the dice"))) == "again and again"
         usage, end = (await listen(model, ask("hello")))[-2:]
@@ -56,7 +56,7 @@ async def test_the_scripted_model_can_be_started_as_a_program(tmp_path: Path) ->
     root = Path(__file__).parents[2]
     async with await anyio.open_process(command, stdout=PIPE, cwd=root) as process:
         address = (await process.stdout.receive()).decode().strip()
-        model = OpenAIChatModel(LLMSettings(base_url=address, model="m"))
+        model = HttpChatModel(LLMSettings(base_url=address, model="m"))
         assert words_of(await listen(model, ask("hello"))) == "whatever"
         await model.aclose()
         process.terminate()

@@ -206,3 +206,16 @@ def test_the_counts_of_the_oldest_runs_are_dropped(monkeypatch: pytest.MonkeyPat
     assert limit.take("b", 1) != ""
     assert limit.take("a", 1) == "", "its count was dropped"
     assert limit.take("c", 1) != ""
+
+
+def test_the_least_share_that_is_left_of_a_daily_quota_is_known() -> None:
+    limits = Limits([UsageLimit(Measure.TOKENS, 1000, 999), UsageLimit(Measure.STEPS, 10, 9)])
+    assert limits.day_share_left == 1.0, "a limit of the turn is no quota of the day"
+    limits.add(
+        UsageLimit(Measure.TOKENS, 1000, 400, "chat_day"),
+        UsageLimit(Measure.MONEY, 2.0, 1.5, "user_day"),
+        UsageLimit(Measure.TURNS, 10, 10, "bot_day"),
+    )
+    assert limits.day_share_left == 0.25
+    limits.spend(RequestUsage(prompt_tokens=500, completion_tokens=300), 0.1)
+    assert limits.day_share_left == 0.0

@@ -20,7 +20,9 @@ async def jail() -> AsyncIterator[Backend]:
     """The jail, opened with a self-check as in the bot. The memory limit of all boxes together is
     so high that it has no effect: it counts socket memory, and would end a box that an attack test
     makes without its own limit (see `tests.sandbox.test_memory_limit`)."""
-    settings = SandboxSettings(backend=BackendName.JAIL, total_memory_mb=1024 * 1024)
+    settings = SandboxSettings(
+        backend=BackendName.JAIL, packages=False, total_memory_mb=1024 * 1024
+    )
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)
         yield backend

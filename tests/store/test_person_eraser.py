@@ -33,6 +33,7 @@ TRACES = (USER, NAME, WORDS)
 
 WHAT_BECOMES = {
     "accounts": "no person's",
+    "upgrade_notes": "no person's",
     "chats": "a private one is deleted",
     "users": "deleted",
     "messages": "theirs deleted, in others they are nobody",

@@ -12,6 +12,7 @@ from nekro_core.store import (
     DatabaseInUse,
     DatabaseTooNew,
     MigrationFailed,
+    NoteRow,
     Store,
     StoreSettings,
     StoreUnavailable,
@@ -223,3 +224,34 @@ async def test_a_failing_migration_leaves_nothing_behind(postgres: PostgresServe
         await say(store)
     done = await postgres.run("SELECT name FROM tortoise_migrations ORDER BY 1", url=url)
     assert [row[0] for row in done] == known_migrations()
+
+
+async def test_no_byte_of_a_deleted_row_is_left_in_tables_and_indexes(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url) as store:
+        # Random words, because the server compresses long texts.
+        words = [f"vermilion-{n}-{hash((n, 'x'))}" for n in range(200)]
+        for text in words:
+            await store.notes.add(NoteRow(chat_key=GROUP, text=text, about_id="vermilion-person"))
+        assert await postgres.bytes_have(b"vermilion", url=postgres_url)
+        notes = await store.notes.of_chats([GROUP])
+        await store.notes.delete([each.note_id for each in notes])
+        assert await postgres.bytes_have(b"vermilion", url=postgres_url)
+        await store.erasing.vacuum()
+        assert not await postgres.bytes_have(b"vermilion", url=postgres_url)
+
+
+async def test_a_table_that_somebody_holds_does_not_end_an_erasure(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url, QUICK) as store:
+        await say(store)
+        other = await asyncpg.connect(postgres_url.replace("asyncpg://", "postgresql://"))
+        try:
+            async with other.transaction():
+                await other.execute("LOCK TABLE memory_notes IN ACCESS SHARE MODE")
+                await store.erasing.vacuum()
+        finally:
+            await other.close()
+        assert await store.messages.newest(GROUP, 1)

@@ -16,6 +16,8 @@ from nekro_core.llm.model import ImagePart, Part, PromptMessage, TextPart
 from nekro_core.llm.tokens import IMAGE_TOKENS, estimate_tokens
 from nekro_core.store.decisions import DecisionReason
 
+_CAPTION_CHARS = 800
+"""Maximum number of characters that are shown of the words about one picture."""
 _MEMORY_CHARS = 12_000
 """Maximum number of characters of a summary or of the notes. Memory has a smaller budget of its
 own; this bound is for a reader that ignores it."""
@@ -57,6 +59,8 @@ def opening_message(
         sources.add_text("picture", missing, scope=OWN)
     room -= sum(map(estimate_tokens, (*memory, *end)))
     room -= IMAGE_TOKENS * sum(map(len, pictures.values()))
+    captions = _captions(past, view)
+    room -= sum(map(estimate_tokens, captions.values()))
     shown = _history(past, view, settings, room)
     sources.add_records(shown)
     text = [*memory, ""] if memory else []
@@ -66,6 +70,9 @@ def opening_message(
             text.append(block)
             sources.add_text("ran", block)
         text.append(each.line)
+        if caption := captions.get(each.seq):
+            text.append(caption)
+            sources.add_text("picture", caption)
         for picture in pictures.get(each.seq, ()):
             label = f"[picture] {picture.name}:"
             sources.add_text("picture", label, scope=OWN)
@@ -191,6 +198,22 @@ def _chosen_pictures(
         else:
             missing.append(name)
     return shown, _missing_line(missing)
+
+
+def _captions(past: Sequence[Record], view: PromptView) -> dict[int, str]:
+    """Return what another model says about the pictures of records, by their numbers. It is quoted:
+    it may repeat what is written in the picture."""
+    captions: dict[int, str] = {}
+    for record in past if view.captions and not view.vision else ():
+        blocks = [
+            f"[picture] {name}, as another model describes it:\n"
+            f"{quote_lines(view.captions[path], _CAPTION_CHARS)}"
+            for name, _, path in _pictures_of(record)
+            if path in view.captions
+        ]
+        if blocks:
+            captions[record.seq] = "\n".join(blocks)
+    return captions
 
 
 def _pictures_of(record: Record) -> Iterator[tuple[str, int, str]]:

@@ -5,15 +5,17 @@ from collections.abc import Mapping, Sequence
 from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.sandbox.settings import SandboxSettings
 
-_PACKAGES: Mapping[str, Sequence[str]] = {"python": (), "python-data": ("numpy", "Pillow")}
+_PACKAGES: Mapping[str, Sequence[str]] = {"python": (), "python-data": ("numpy", "PIL")}
 """The packages of the jail's images besides the standard library. Of other images nothing is
 known."""
 
 
-def sandbox_facts(settings: SandboxSettings) -> SandboxFacts:
-    """Return what these settings say about the boxes in which chats' code runs."""
+def sandbox_facts(settings: SandboxSettings, fetched: Sequence[str] = ()) -> SandboxFacts:
+    """Return what these settings say about the boxes in which chats' code runs. ``fetched`` are the
+    packages that all boxes of the jail can import (`nekro_core.sandbox.box_packages`)."""
+    own = _PACKAGES.get(settings.default_image)
     return SandboxFacts(
-        packages=_PACKAGES.get(settings.default_image),
+        packages=None if own is None else tuple(dict.fromkeys((*fetched, *own))),
         seconds=settings.run_seconds,
         network=bool(settings.egress or settings.egress_private),
     )

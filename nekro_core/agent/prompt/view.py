@@ -50,9 +50,10 @@ class PromptView:
     people, who get separate turns. ``run_ids`` are the turn's runs. Their messages are left out of
     the history, because the steps' reports show them. ``ran`` are lines about runs of earlier
     turns, by the number of the record before which they are shown. ``pictures`` maps the path of a
-    medium to its picture, and ``vision`` says whether the model sees pictures. ``memory`` is shown
-    before the history, and ``injections`` after it: what plugins add, with their keys. For a
-    resumed turn, ``preface`` says what the turn did before the interruption."""
+    medium to its picture, and ``vision`` says whether the model sees pictures; if not, ``captions``
+    maps the path to words of another model about it. ``memory`` is shown before the history, and
+    ``injections`` after it: what plugins add, with their keys. For a resumed turn, ``preface`` says
+    what the turn did before the interruption."""
 
     chat_key: ChatKey
     records: Sequence[Record]
@@ -69,6 +70,7 @@ class PromptView:
     reasons: Mapping[int, str] = field(default_factory=dict)
     ran: Mapping[int, str] = field(default_factory=dict)
     vision: bool = False
+    captions: Mapping[str, str] = field(default_factory=dict)
     memory: MemorySections = NO_SECTIONS
     injections: Sequence[tuple[str, str]] = ()
 

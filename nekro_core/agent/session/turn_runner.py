@@ -1,5 +1,6 @@
 """Runs the turns of chats: waits for a slot and for the store, and ends each turn in the store."""
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
@@ -7,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
+import anyio.lowlevel
 from loguru import logger
 
 from nekro_core.agent.session.backlog import Backlog
@@ -216,6 +218,7 @@ class TurnRunner:
                     natively = uses_native_calls(self._services, self._chat_key)
                     turn = NativeTurn if natively else Turn
                     stop = await turn(self._services, request, recorder, prepared).run()
+            await _absorb_late_cancellation(scope)
             if scope.cancelled_caught and self._stopped_at is None:
                 stop = "recalled"
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
@@ -224,6 +227,13 @@ class TurnRunner:
                 self._outage.on_error(store_error)
             else:
                 logger.exception("{}: the turn failed", self._chat_key)
+        except anyio.get_cancelled_exc_class():
+            if not scope.cancel_called or _is_cancelled():
+                raise
+            # The scope was cancelled, and its own cancellation went past it. Nobody outside wants
+            # the end of this task, and the turn's row must be closed.
+            stop = "stopped" if self._stopped_at is not None else "recalled"
+            await _absorb_late_cancellation(scope)
         return recorder, stop
 
     async def _close(self, request: TurnRequest, recorder: TurnRecorder, stop: str) -> None:
@@ -281,6 +291,31 @@ class TurnRunner:
 async def _has_sent(recorder: TurnRecorder) -> bool:
     """Return whether the turn has sent anything to people."""
     return await recorder.is_begun() and any(row.state.left for row in await recorder.sent())
+
+
+_LATE_CANCELLATIONS = 3
+"""Number of cancellations that may arrive after the end of a scope: its own, and those of scopes
+inside of it."""
+
+
+async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
+    """Take the cancellations of a scope that has already ended.
+
+    If a scope is cancelled in the moment in which its last line ends, Python before 3.13 delivers
+    the cancellation to whatever awaits next. That would be the end of the turn, whose row would
+    then stay open: no other turn of the chat could begin.
+    """
+    for _ in range(_LATE_CANCELLATIONS if scope.cancel_called else 0):
+        try:
+            await anyio.lowlevel.checkpoint()
+        except anyio.get_cancelled_exc_class():
+            if _is_cancelled():
+                raise  # the bot ends
+
+
+def _is_cancelled() -> bool:
+    """Return whether a scope around the caller is cancelled."""
+    return anyio.current_effective_deadline() == -math.inf
 
 
 def _store_error_in(error: Exception) -> StoreUnavailable | None:

@@ -219,7 +219,9 @@ class TurnContext:
             self._found_before = found
         view = await self._view(ctx, tools, profile)
         request = build_prompt(
-            self._write_system_prompt(tools, policy, sources, natively=functions is not None),
+            self._write_system_prompt(
+                tools, policy, sources, natively=functions is not None, vision=profile.vision
+            ),
             view,
             settings=self._settings.prompt,
             profile=profile,
@@ -249,12 +251,16 @@ class TurnContext:
         return replace(request, chat=str(self.chat_key))
 
     def _write_system_prompt(
-        self, tools: ToolSet, policy: ChatPolicy, sources: PromptSources, *, natively: bool
+        self,
+        tools: ToolSet,
+        policy: ChatPolicy,
+        sources: PromptSources,
+        *,
+        natively: bool,
+        vision: bool,
     ) -> str:
         names, persona = policy.names, policy.persona
-        place = chat_place(
-            self._services, self.chat_key, now=self._began, vision=policy.model.profile.vision
-        )
+        place = chat_place(self._services, self.chat_key, now=self._began, vision=vision)
         if natively:
             more = tools.once(deferred_functions_text)
             return native_system_prompt(
@@ -280,6 +286,10 @@ class TurnContext:
         services = self._services
         asleep = services.discovery.asleep(self.chat_key, tools)
         injections = await services.plugins.prompt_injections(ctx, asleep)
+        captions, shown = services.captions, dict[str, ImagePart]()
+        described = captions is not None and captions.possible and not profile.vision
+        if profile.vision or described:
+            shown = await self._pictures()
         window = PromptView(
             chat_key=self.chat_key,
             records=self.records,
@@ -292,8 +302,9 @@ class TurnContext:
             own_accounts=services.store.accounts.own(self.chat_key.instance),
             now=self._began,
             zone=self._zone,
-            pictures=await self._pictures() if profile.vision else {},
+            pictures=shown if profile.vision else {},
             vision=profile.vision,
+            captions=await captions.of(self.chat_key, shown) if captions and described else {},
             injections=[(each.plugin, each.text) for each in injections],
             preface=self.preface,
         )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
@@ -66,9 +67,10 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
-    ``looks`` looks into posted files. ``capabilities`` returns what messages to a chat can carry,
-    None if that is not known. ``sandbox`` returns what boxes have now. ``memory`` is shown before
-    the history, and ``windows`` remembers where the history of each chat's prompt begins."""
+    ``captions`` describes pictures for models that do not see them, and ``looks`` looks into posted
+    files. ``capabilities`` returns what messages to a chat can carry, None if that is not known.
+    ``sandbox`` returns what boxes have now. ``memory`` is shown before the history, and
+    ``windows`` remembers where the history of each chat's prompt begins."""
 
     store: Store
     plugins: PromptPlugins
@@ -80,6 +82,7 @@ class PromptServices:
     discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
     describer: PromptDescriber = field(default_factory=PromptDescriber)
     transcriber: VoiceTranscriber | None = None
+    captions: PictureCaptions | None = None
     looks: FileLooks | None = None
     capabilities: Callable[[ChatKey], Capabilities | None] = lambda _: None
     sandbox: Callable[[], SandboxFacts] = SandboxFacts

@@ -1,9 +1,10 @@
 """Draws the page of what the bot remembers: notes, summaries, links between chats, documents."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
-from nicegui import ui
+from nicegui import events, ui
 from pydantic import SecretStr
 
 from nekro_core.chat import ChatKey
@@ -11,13 +12,17 @@ from nekro_core.console.chat_chooser import choose_chat
 from nekro_core.console.pages.chats import chat_address
 from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import badge, confirm, empty, heading, local_time, size_text
+from nekro_core.media.documents import MAX_BYTES
 from nekro_core.operator.memory import RememberedChat
 from nekro_core.operator.roles import AccessRole
 from nekro_core.store import NoteRow, SummaryState
 from nekro_core.store.knowledge_index import KnownFile
+from nekro_core.system.errors import NekroError
 
 Refresh = Callable[[], Any]
 _MOST_CHATS = 200
+_IMPORT_BYTES = 20 * 1024 * 1024
+"""Size of the largest import: 20,000 lines of the longest notes."""
 
 
 async def memory_page(view: View) -> None:
@@ -35,7 +40,7 @@ async def memory_page(view: View) -> None:
             await _draw_summaries(view, key, show.refresh)
         else:
             await _draw_chats(view, chat, show.refresh)
-        await _draw_documents(view, show.refresh)
+        await _draw_documents(view, chat.value or "", show.refresh)
 
     for each in (chat, words, ended):
         each.on_value_change(show.refresh)
@@ -52,6 +57,7 @@ async def _draw_chats(view: View, chosen: ui.select, refresh: Refresh) -> None:
             _draw_chat(view, row, chosen, refresh)
     if view.may(AccessRole.OPERATOR):
         await _draw_new_link(view, refresh)
+        _draw_transfer(view, refresh)
 
 
 def _draw_chat(view: View, row: RememberedChat, chosen: ui.select, refresh: Refresh) -> None:
@@ -94,6 +100,38 @@ async def _draw_new_link(view: View, refresh: Refresh) -> None:
             await view.perform(area.link.invoke(actor, given), done, refresh=refresh)
 
         ui.button(view.say("memory.link"), on_click=link).props("unelevated no-caps")
+
+
+def _draw_transfer(view: View, refresh: Refresh) -> None:
+    """Draw the export of all notes, and the import."""
+    area, actor = view.operator.memory, view.actor
+
+    async def export() -> None:
+        try:
+            notes = await area.export_notes(actor)
+        except NekroError as error:
+            view.show_error(error)
+            return
+        ui.download.content(notes.lines, "notes.jsonl", "application/x-ndjson")
+
+    async def take(given: events.UploadEventArguments) -> None:
+        lines = (await given.file.read()).decode("utf-8", "replace")
+        done = await view.perform(
+            area.import_notes(actor, lines=SecretStr(lines)),
+            view.say("memory.imported"),
+            refresh=refresh,
+        )
+        if done is not None and done.refused:
+            view.tell("\n".join(done.refused), bad=True)
+
+    with ui.expansion(view.say("memory.transfer"), icon="swap_vert").classes(
+        "nc-card nc-expansion"
+    ):
+        ui.button(view.say("memory.export"), on_click=export).props("outline no-caps")
+        upload = ui.upload(
+            label=view.say("memory.import"), on_upload=take, max_file_size=_IMPORT_BYTES
+        )
+        upload.props("auto-upload flat bordered").classes("nc-wide")
 
 
 async def _draw_notes(
@@ -231,7 +269,7 @@ async def _draw_summaries(view: View, key: ChatKey, refresh: Refresh) -> None:
         ui.button(view.say("memory.delete_summaries"), on_click=delete).props("flat no-caps")
 
 
-async def _draw_documents(view: View, refresh: Refresh) -> None:
+async def _draw_documents(view: View, chat_key: str, refresh: Refresh) -> None:
     heading(view.say("memory.documents"))
     ui.label(view.say("memory.documents_what")).classes("nc-soft")
     files = await view.operator.memory.documents(view.actor, all_chats=True)
@@ -240,6 +278,25 @@ async def _draw_documents(view: View, refresh: Refresh) -> None:
     with ui.element("div").classes("nc-list"):
         for file in files:
             _draw_document(view, file, refresh)
+    if not view.may(AccessRole.OPERATOR):
+        return
+
+    async def put(given: events.UploadEventArguments) -> None:
+        document = {
+            "name": given.file.name,
+            "content": base64.b64encode(await given.file.read()).decode(),
+        }
+        if chat_key:
+            document["chat_key"] = chat_key
+        await view.perform(
+            view.operator.memory.put_document.invoke(view.actor, document),
+            view.say("memory.document_put", name=given.file.name),
+            refresh=refresh,
+        )
+
+    label = "memory.put_here" if chat_key else "memory.put"
+    upload = ui.upload(label=view.say(label), on_upload=put, max_file_size=MAX_BYTES)
+    upload.props("auto-upload flat bordered").classes("nc-wide")
 
 
 def _draw_document(view: View, file: KnownFile, refresh: Refresh) -> None:

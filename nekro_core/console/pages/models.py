@@ -7,6 +7,7 @@ from nicegui import ui
 
 from nekro_core.console.embedded_view import draw_embedded
 from nekro_core.console.model_form import draw_model_form
+from nekro_core.console.model_roles import draw_model_roles
 from nekro_core.console.model_test import draw_model_test
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, confirm, heading
@@ -45,6 +46,7 @@ async def models_page(view: View) -> None:
     if view.may(AccessRole.OPERATOR):
         await _draw_new(view, refresh)
     ui.timer(_READ_AGAIN_S, refresh, immediate=False)
+    await draw_model_roles(view)
     heading(view.say("models.embedded"))
     await draw_embedded(view)
 

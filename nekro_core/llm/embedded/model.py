@@ -14,6 +14,7 @@ from nekro_core.llm.embedded.prompt_cache import PromptCache
 from nekro_core.llm.embedded.server import SLOTS, ModelServer
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.embedded.weights import DownloadProgress, WeightsError
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import (
     ChatRequest,
     Delta,
@@ -23,7 +24,6 @@ from nekro_core.llm.model import (
     Price,
     PriceSource,
 )
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 
 _NAME = "embedded"
@@ -104,7 +104,7 @@ class EmbeddedModel:
         self._asked = 0
         self._reading = anyio.CancelScope()
 
-    def _client(self, slot: int) -> OpenAIChatModel:
+    def _client(self, slot: int) -> HttpChatModel:
         settings = LLMSettings(
             base_url=f"http://{_NAME}/v1",
             model=_NAME,
@@ -114,7 +114,7 @@ class EmbeddedModel:
             retries=0,
             extra_body={"id_slot": slot},
         )
-        return OpenAIChatModel(settings, profile=self._profile, socket=self._server.socket)
+        return HttpChatModel(settings, profile=self._profile, socket=self._server.socket)
 
     @property
     def profile(self) -> ModelProfile:

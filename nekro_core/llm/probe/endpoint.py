@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 
 from nekro_core.llm.failures import Redactor, model_error
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.known_prices import known_model
 from nekro_core.llm.model import (
     ChatRequest,
@@ -20,7 +21,6 @@ from nekro_core.llm.model import (
     ReplyBroken,
     RequestRejected,
 )
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.probe.listing import ModelListing, read_listing
 from nekro_core.llm.probe.network import probe_network
 from nekro_core.llm.probe.report import EndpointReport, ProbeResult, ProbeStep, ProbeVerdict
@@ -100,7 +100,7 @@ class _Probe:
             "first_token_s": min(settings.first_token_s, _REQUEST_S),
             "total_s": min(settings.total_s, _REQUEST_S),
         }
-        self._model = OpenAIChatModel(settings.model_copy(update=limits))
+        self._model = HttpChatModel(settings.model_copy(update=limits))
 
     async def aclose(self) -> None:
         with anyio.CancelScope(shield=True):

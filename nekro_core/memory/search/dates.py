@@ -1,8 +1,12 @@
 """Reads the times that a question names ("last week", "三月", "先月"), and those of filters."""
 
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
+from functools import cache
+from importlib.resources import files
 
 from nekro_core.system.errors import NekroError
 
@@ -31,35 +35,11 @@ _MONTHS = {
     for name in names.split()
 }
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
-_NUMERALS = {
-    **{word: n for n, word in enumerate("零一二三四五六七八九十", 0)},
-    "两": 2,
-    "几": 3,
-    "数": 3,
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    **{"十" + ones: 10 + n for n, ones in enumerate("一二", 1)},
-}
-_NUMERAL = f"(?:[0-9]{{1,3}}|{'|'.join(sorted(_NUMERALS, key=len, reverse=True))})"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _YEARS_BACK = 10
 """A month without a year may be that of each of so many years."""
 
 _DATE = re.compile(r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b")
-_CJK_DATE = re.compile(
-    r"(?:((?:19|20)\d\d)年)?(\d{1,2}|十一|十二|[一二三四五六七八九十])月(?:份)?(?:(\d{1,2})[日号號])?"
-)
-_CJK_YEAR = re.compile(r"((?:19|20)\d\d)年(?!\d|[一二三四五六七八九十]{1,2}月)")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
 _ORDINAL = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _BEFORE_MONTH = "in|of|last|since|during|early|late|mid|this|by|until|and"
@@ -73,55 +53,7 @@ _ENGLISH_DATES = tuple(
     )
 )
 _ENGLISH_YEAR = re.compile(r"\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b", re.IGNORECASE)
-_AGO = re.compile(
-    rf"({_NUMERAL})\s?(?:个|か|ヶ|カ|箇)?\s?"
-    r"(days?|weeks?|months?|years?|天|日|周|星期|礼拜|週間|週|月|年)\s?(ago|前|以前|之前)",
-    re.IGNORECASE,
-)
-_RELATIVE_WEEKDAY = re.compile(
-    rf"\b(?:last|this|on) (?P<english>{'|'.join(_WEEKDAYS)})\b"
-    r"|(?P<chinese>上周|上星期|这周|本周|先週の?|今週の?)(?P<day>[一二三四五六日天月火水木金土])",
-    re.IGNORECASE,
-)
-_CJK_DAYS = {
-    "一": 0,
-    "月": 0,
-    "二": 1,
-    "火": 1,
-    "三": 2,
-    "水": 2,
-    "四": 3,
-    "木": 3,
-    "五": 4,
-    "金": 4,
-    "六": 5,
-    "土": 5,
-    "日": 6,
-    "天": 6,
-}
-
-_RELATIVE = (
-    (r"\btoday\b|\bthis (?:morning|afternoon|evening)\b|\btonight\b", "day", 0),
-    ("今天|今日|今晚|今早|今朝|今夜", "day", 0),
-    (r"\byesterday\b|\blast night\b|昨天|昨晚|昨日|昨夜|きのう", "day", -1),
-    (r"day before yesterday|前天|一昨日|おととい", "day", -2),
-    (r"\bthis week\b|这周|本周|这个?星期|这个?礼拜|今週", "week", 0),
-    (r"\blast week\b|上周|上个?星期|上个?礼拜|先週", "week", -1),
-    (r"week before last|上上周|上上个?星期|先々週", "week", -2),
-    (r"\bthis month\b|这个月|本月|今月", "month", 0),
-    (r"\blast month\b|上个月|上月|先月", "month", -1),
-    (r"month before last|上上个?月|先々月", "month", -2),
-    (r"\bthis year\b|今年", "year", 0),
-    (r"\blast year\b|去年|昨年", "year", -1),
-    (r"year before last|前年|一昨年|おととし", "year", -2),
-)
-_RELATIVES = tuple((re.compile(each, re.IGNORECASE), unit, by) for each, unit, by in _RELATIVE)
-_UNITS = {
-    "day": "day", "days": "day", "天": "day", "日": "day",
-    "week": "week", "weeks": "week", "周": "week", "星期": "week", "礼拜": "week", "週": "week",
-    "週間": "week", "month": "month", "months": "month", "月": "month",
-    "year": "year", "years": "year", "年": "year",
-}  # fmt: skip
+_WEEKDAY = re.compile(rf"\b(?:last|this|on) (?P<day>{'|'.join(_WEEKDAYS)})\b", re.IGNORECASE)
 
 
 class BadDate(NekroError, ValueError):
@@ -181,7 +113,9 @@ def spans_in(text: str, now: float, zone: tzinfo | None = None) -> list[Span]:
 def without_relative_times(text: str) -> str:
     """Remove times that are relative to now, such as "last week". Messages have these words too,
     and mean another time with them."""
-    for pattern in (_RELATIVE_WEEKDAY, _AGO, *(each for each, _, _ in _RELATIVES)):
+    words = _time_words()
+    relative = (pattern for pattern, _, _ in words.relative)
+    for pattern in (_WEEKDAY, words.weekday, words.ago, *relative):
         text = pattern.sub(" ", text)
     return text
 
@@ -193,23 +127,31 @@ def _midnight(day: date, zone: tzinfo | None) -> float:
 def _dates_in(text: str, today: date) -> Iterator[tuple[date, date]]:
     for year, month, day in _DATE.findall(text):
         yield from _calendar(today, int(year), int(month), int(day))
-    for year, month, day in _CJK_DATE.findall(text):
-        number = int(month) if month.isdigit() else _NUMERALS[month]
+    words = _time_words()
+    for year, month, day in words.date.findall(text):
+        number = int(month) if month.isdigit() else words.numerals[month]
         yield from _calendar(today, int(year or 0), number, int(day or 0))
-    for year in _CJK_YEAR.findall(text) + _ENGLISH_YEAR.findall(text):
+    for year in words.year.findall(text) + _ENGLISH_YEAR.findall(text):
         yield date(int(year), 1, 1), date(int(year) + 1, 1, 1)
     for pattern in _ENGLISH_DATES:
         for match in pattern.finditer(text):
             month = _MONTHS[match["month"].lower()]
             yield from _calendar(today, int(match["year"] or 0), month, int(match["day"] or 0))
-    for number, unit, _ in _AGO.findall(text):
-        count = int(number) if number.isdigit() else _NUMERALS[number.lower()]
-        yield _unit(today, _UNITS[unit.lower()], -count, vague=True)
-    for pattern, unit, by in _RELATIVES:
+    for number, unit, _ in words.ago.findall(text):
+        count = int(number) if number.isdigit() else words.numerals[number.lower()]
+        yield _unit(today, words.units[unit.lower()], -count, vague=True)
+    for pattern, unit, by in words.relative:
         if pattern.search(text):
             yield _unit(today, unit, by)
-    for match in _RELATIVE_WEEKDAY.finditer(text):
-        yield _weekday(today, match)
+    for match in _WEEKDAY.finditer(text):
+        # The last one before today, or a week ago if today is that day.
+        number = _WEEKDAYS.index(match["day"].lower())
+        day = today - timedelta(days=(today.weekday() - number - 1) % 7 + 1)
+        yield day, day + timedelta(days=1)
+    for match in words.weekday.finditer(text):
+        number = words.days[match["day"]] - 7 * (match["week"][0] in words.last_week)
+        day = today + timedelta(days=number - today.weekday())
+        yield day, day + timedelta(days=1)
 
 
 def _calendar(today: date, year: int, month: int, day: int) -> Iterator[tuple[date, date]]:
@@ -246,13 +188,45 @@ def _unit(today: date, unit: str, by: int, *, vague: bool = False) -> tuple[date
     return begin, date(today.year + by + 1, 1, 1)
 
 
-def _weekday(today: date, match: "re.Match[str]") -> tuple[date, date]:
-    monday = today - timedelta(days=today.weekday())
-    if match["english"]:
-        day = today - timedelta(
-            days=(today.weekday() - _WEEKDAYS.index(match["english"].lower()) - 1) % 7 + 1
-        )
-    else:
-        last = match["chinese"][0] in "上先"
-        day = monday + timedelta(days=_CJK_DAYS[match["day"]] - 7 * last)
-    return day, day + timedelta(days=1)
+@dataclass(frozen=True, slots=True)
+class _TimeWords:
+    """The content of the file ``time_words.toml``."""
+
+    date: re.Pattern[str]
+    year: re.Pattern[str]
+    weekday: re.Pattern[str]
+    last_week: str
+    days: Mapping[str, int]
+    ago: re.Pattern[str]
+    numerals: Mapping[str, int]
+    units: Mapping[str, str]
+    relative: Sequence[tuple[re.Pattern[str], str, int]]
+
+
+@cache
+def _time_words() -> _TimeWords:
+    text = (files("nekro_core.memory.search") / "time_words.toml").read_text("utf-8")
+    content = tomllib.loads(text)
+    numerals = {
+        word: int(number) for number, words in content["numerals"].items() for word in words.split()
+    }
+    units = {word: unit for unit, words in content["units"].items() for word in words.split()}
+    number, unit = ("|".join(sorted(each, key=len, reverse=True)) for each in (numerals, units))
+    between, ago = content["between"], content["ago"]
+    return _TimeWords(
+        date=re.compile(content["date"]),
+        year=re.compile(content["year"]),
+        weekday=re.compile(content["weekday"]),
+        last_week=content["last_week"],
+        days={each: day for day, some in enumerate(content["days"]) for each in some},
+        ago=re.compile(
+            rf"([0-9]{{1,3}}|{number})\s?(?:{between})?\s?({unit})\s?({ago})", re.IGNORECASE
+        ),
+        numerals=numerals,
+        units=units,
+        relative=[
+            (re.compile(pattern, re.IGNORECASE), unit, int(by))
+            for unit, some in content["relative"].items()
+            for by, pattern in some.items()
+        ],
+    )

@@ -43,7 +43,12 @@ from nekro_core.plugins.authoring.found_messages import (
 from nekro_core.plugins.authoring.host_files import HostFiles
 from nekro_core.plugins.authoring.live_message import FollowableValue, LiveMessage, Render
 from nekro_core.plugins.authoring.memory import ChatMemory
-from nekro_core.plugins.authoring.services import BoxFiles, Services, UsageMeter
+from nekro_core.plugins.authoring.services import (
+    BoxFiles,
+    ModelEndpoints,
+    Services,
+    UsageMeter,
+)
 from nekro_core.plugins.authoring.web import is_no_chat
 from nekro_core.sandbox.box import BoxFileError
 from nekro_core.sandbox.tools import handle_tool_call
@@ -139,6 +144,19 @@ class AgentCtx:
     def memory(self) -> ChatMemory:
         """The notes of the chat and of its people."""
         return ChatMemory(self)
+
+    @property
+    def models(self) -> ModelEndpoints:
+        """The language models. ``ctx.models.role("quick")`` is the model for background work, None
+        if the operator configured none; its requests count for the turn and for the role's daily
+        budget.
+
+        Raises:
+            ToolFailure: The bot has no models for plugins.
+        """
+        if self.services.models is None:
+            raise ToolFailure("this bot has no models for plugins")
+        return self.services.models
 
     @classmethod
     async def create_by_chat_key(cls, chat_key: str, *, webhook_request: Any = None) -> "AgentCtx":

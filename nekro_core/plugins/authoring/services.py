@@ -169,6 +169,11 @@ class ModelEndpoints(Protocol):
         """Get the model of a role, such as ``quick``; None if the operator configured none. Raises
         `RequestRejected` if there is no such role."""
 
+    def groups_of(self, role: str) -> tuple[str, ...]:
+        """Get the names of the model groups of a role in the order in which they are to be asked,
+        for roles such as ``draw`` whose models do not answer chats. Raises `RequestRejected` if
+        there is no such role."""
+
     def price(self, base_url: str, model: str) -> Price:
         """Get the operator's price of a model; zero if the operator configured no such model."""
 

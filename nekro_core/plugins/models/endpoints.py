@@ -10,8 +10,8 @@ from loguru import logger
 from pydantic import ValidationError
 
 from nekro_core.llm.groups import ModelGroupSettings
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles
 from nekro_core.llm.roles import ModelRole
@@ -33,7 +33,7 @@ class PluginModels:
         others: Mapping[str, ModelGroupSettings],
         ledger: UsageLedger,
         *,
-        make: Callable[[LLMSettings], ChatModel] = OpenAIChatModel,
+        make: Callable[[LLMSettings], ChatModel] = HttpChatModel,
         roles: BudgetedRoles | None = None,
     ) -> None:
         self._roles = roles
@@ -66,13 +66,15 @@ class PluginModels:
     def role(self, role: str) -> MeteredModel | None:
         """Get the model of a role; None if the operator configured none. Its requests are counted
         for the plugin and for the role. Raises `RequestRejected` if there is no such role."""
-        try:
-            wanted = ModelRole(role)
-        except ValueError:
-            known = ", ".join(ModelRole)
-            raise RequestRejected(f"there is no role {role!r}: expected one of {known}") from None
+        wanted = _role(role)
         model = self._roles.uncounted(wanted) if self._roles else None
         return MeteredModel(model, self.ledger, role=wanted.value) if model else None
+
+    def groups_of(self, role: str) -> tuple[str, ...]:
+        """Get the names of the model groups of a role in the order in which they are to be asked.
+        Raises `RequestRejected` if there is no such role."""
+        wanted = _role(role)
+        return self._roles.names(wanted) if self._roles else ()
 
     def price(self, base_url: str, model: str) -> Price:
         """Get the operator's price of a model; zero if the operator configured no such model."""
@@ -111,6 +113,14 @@ class PluginModels:
 
     def _mine(self, settings: LLMSettings) -> tuple[str, str, str]:
         return settings.base_url, settings.model, settings.api_key.get_secret_value()
+
+
+def _role(name: str) -> ModelRole:
+    try:
+        return ModelRole(name)
+    except ValueError:
+        known = ", ".join(ModelRole)
+        raise RequestRejected(f"there is no role {name!r}: expected one of {known}") from None
 
 
 async def _close(model: ChatModel) -> None:

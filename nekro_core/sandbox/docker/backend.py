@@ -102,6 +102,10 @@ class DockerBackend:
         """See `Backend.crowded`."""
         return self._prepared is not None and self._prepared.launcher.total.crowded
 
+    @property
+    def packages(self) -> None:
+        """See `Backend.packages`. The packages of a container are those of its image."""
+
     async def images(self) -> tuple[str, ...]:
         """See `Backend.images`."""
         return await (await self._prepare()).images.names()

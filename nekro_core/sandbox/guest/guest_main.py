@@ -50,7 +50,7 @@ def main() -> None:
     os.umask(0o022)
     guest_confinement.set_limits(limits["memory"], limits["processes"], wire.OPEN_FILES)
     if limits.get("packages"):
-        sys.path.append(limits["packages"])
+        sys.path.extend(limits["packages"].split(":"))
     host = _open_channel(sys.argv[2])
     fd_socket = int(sys.argv[3]) if sys.argv[3:] else None
     if fd_socket is not None:

@@ -21,6 +21,7 @@ from nekro_core.sandbox.box import (
     ImageUnavailable,
     SelfCheck,
 )
+from nekro_core.sandbox.box_packages import BoxPackages
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CgroupManager
@@ -115,6 +116,11 @@ class JailBackend:
             return await self._create(spec, defences, with_fd_socket=with_fd_socket)
         except OSError as error:  # the host has no descriptor, process or memory left
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
+
+    @property
+    def packages(self) -> BoxPackages | None:
+        """See `Backend.packages`."""
+        return self._layout.packages if self._layout is not None else None
 
     @property
     def crowded(self) -> bool:

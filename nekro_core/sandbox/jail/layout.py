@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.box_packages import BoxPackages, packages_parent
 from nekro_core.sandbox.jail.cgroup_trees import find_hierarchies
 from nekro_core.sandbox.jail.cgroups import CgroupManager
 from nekro_core.sandbox.jail.interpreter import (
@@ -49,6 +50,7 @@ class JailLayout:
     uploads: UploadQuota
     groups: CgroupManager | None
     no_groups_because: str
+    packages: BoxPackages | None = None
 
     @property
     def bounded_by(self) -> str:
@@ -97,6 +99,7 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         raise BackendUnavailable(
             "no Python that the boxes' user can run: " + "; ".join(search.refused)
         )
+    packages = _find_packages(settings, search.found)
     folder = open_runtime_folder(settings.runtime_dir, shared=is_root())
     try:
         install_guest(folder, search.found)
@@ -113,13 +116,37 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         # If the bot is not root, boxes have its user id and could use up this user's inotify
         # watches. So inotify is then not allowed.
         filter=jail_filter.build_filter(machine, watches=is_root()),
-        templates=find_templates(search.found, identity, pip=settings.has_pip),
+        templates=find_templates(
+            search.found,
+            identity,
+            pip=settings.has_pip,
+            packages=packages.folder if packages else None,
+        ),
         # Uploads may use at most a quarter of the free space, because other files there, such as
         # system sockets in /run, need space too.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
+        packages=packages,
     )
+
+
+def _find_packages(settings: SandboxSettings, interpreter: Interpreter) -> BoxPackages | None:
+    """Return the packages of boxes, whose folder exists then; None if there are to be none or the
+    folder cannot be made."""
+    if not settings.packages:
+        return None
+    packages = BoxPackages(
+        parent=packages_parent(settings.packages_dir),
+        executable=interpreter.executable,
+        version=interpreter.version,
+    )
+    try:
+        packages.prepare()
+    except OSError as error:
+        _log.warning("boxes have no packages beside Python's own: %s", error)
+        return None
+    return packages
 
 
 def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:

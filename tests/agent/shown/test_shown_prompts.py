@@ -11,7 +11,7 @@ import pytest
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.viewer import PromptViewer, StepPrompt, UnknownPromptForm
 from nekro_core.chat import Author, ChatKey, Image, Reply, Text
-from nekro_core.llm.openai_model import OpenAIChatModel
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.host.hooks import PromptInjection
@@ -32,7 +32,7 @@ async def talking(
     """A bot whose model answers over HTTP."""
     async with ScriptedModelServer([*replies]) as server:
         known = {"base_url": server.base_url, "model": "m", "vision": True}
-        model = OpenAIChatModel(LLMSettings(**known | options.pop("llm", {})))
+        model = HttpChatModel(LLMSettings(**known | options.pop("llm", {})))
         async with running_bot(folder, boxes, model, **options) as bot:
             try:
                 yield bot, server

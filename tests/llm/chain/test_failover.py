@@ -10,6 +10,7 @@ import pytest
 from nekro_core.llm.breaker import BreakerState
 from nekro_core.llm.chain import ModelChain
 from nekro_core.llm.chains import ModelChains
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
@@ -23,7 +24,6 @@ from nekro_core.llm.model import (
     ReplyBroken,
     RequestUsage,
 )
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.role_settings import RoleSettings
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.chain.failures import FAILURES, SHORT_S, Failure
@@ -80,7 +80,7 @@ class TwoModels:
 
     def add(self, name: str, address: str, **settings) -> None:
         fields = {"base_url": address, "model": name, "api_key": "sk-0123456789", **settings}
-        model = OpenAIChatModel(LLMSettings(**fields))
+        model = HttpChatModel(LLMSettings(**fields))
         self._stack.push_async_callback(model.aclose)
         self.models[name] = model
 

@@ -60,7 +60,18 @@ async def test_plain_text_is_read_in_its_encoding(data: bytes, text: str) -> Non
         ("a.xlsx", docx(("A", "b")), "no table that can be read"),
         ("a.pdf", b"x" * (MAX_BYTES + 1), "it has more than 32 MB"),
     ],
-    ids=str,
+    ids=[
+        "a program",
+        "nothing",
+        "spaces",
+        "bytes",
+        "half a PDF",
+        "half a Word document",
+        "an encrypted Word document",
+        "an empty table",
+        "a Word document as a table",
+        "too large",
+    ],
 )
 async def test_what_cannot_be_read_says_why(name: str, data: bytes, why: str) -> None:
     with pytest.raises(UnusableMedia, match=why):

@@ -159,7 +159,11 @@ async def test_a_flood_of_notes_is_bounded(
     assert 0 < len(await memory.notes.listed(GROUP, ended=True)) <= 8
 
 
-@pytest.mark.parametrize("answer", ["I cannot help with that.", "x" * 2_000_000, ""])
+@pytest.mark.parametrize(
+    "answer",
+    ["I cannot help with that.", "x" * 2_000_000, ""],
+    ids=["prose", "two megabytes", "nothing"],
+)
 async def test_a_wrong_answer_is_repeated_with_back_off_and_given_up(
     memory: MemoryKeeper, store: Store, model: QuickModel, clock: Clock, answer: str
 ) -> None:

@@ -111,7 +111,9 @@ async def test_a_name_from_the_model_leads_to_no_other_folder(painter: World, na
     assert painter.outgoing.sent == []
 
 
-@pytest.mark.parametrize("path", ["/proc/self/environ", f"/proc/{os.getpid()}/environ"])
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", f"/proc/{os.getpid()}/environ"], ids=["self", "number"]
+)
 def test_files_of_the_system_are_not_a_plugins(tmp_path: Path, began: float, path: str) -> None:
     assert not is_made_now(Path(path).resolve(), path, tmp_path, began)
 

@@ -23,8 +23,18 @@ from nekro_core.api.llm import (
     model_groups,
 )
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups
+from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.groups import ModelGroupSettings
-from nekro_core.llm.model import ImagePart, RequestUsage, TextPart
+from nekro_core.llm.model import (
+    ChatRequest,
+    ImagePart,
+    PromptMessage,
+    RequestUsage,
+    TextDelta,
+    TextPart,
+)
+from nekro_core.llm.role_budget import BudgetedRoles, RoleBudget
+from nekro_core.llm.role_settings import RoleSettings
 from nekro_core.llm.scripted import ScriptedAnswer, ScriptedModel
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.plugins.authoring.binding import loading
@@ -33,7 +43,7 @@ from nekro_core.plugins.authoring.current import NoCurrentBot
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
 from nekro_core.policy.limits import Limits, Measure, UsageLimit
-from nekro_core.store import ModelUse
+from nekro_core.store import ModelUse, Usage
 from tests.peers.scripted_model import Answer, ScriptedModelServer
 from tests.plugins.world import World
 
@@ -332,3 +342,49 @@ async def test_pictures_are_sent_to_the_model(world: World) -> None:
     assert words == TextPart("see")
     assert isinstance(picture, ImagePart)
     assert (picture.mime, picture.data) == ("image/gif", b"GIF89a")
+
+
+async def test_a_plugin_asks_the_model_of_a_role_and_its_requests_are_counted_for_the_role(
+    world: World,
+) -> None:
+    usage = RequestUsage(prompt_tokens=600, completion_tokens=100)
+    quick = ScriptedModel([ScriptedAnswer(chunks=["in short"], usage=usage)] * 3)
+    settings = RoleSettings(quick=("small",), quick_tokens_a_day=1000)
+    chains, uses = ModelChains(settings, {"small": quick}.get), RoleUses()
+    caller = PluginCaller(world, ScriptedModel([]))
+    caller.models = PluginModels(
+        ScriptedModel([]),
+        NO_MODEL,
+        {},
+        UsageLedger(uses, lambda: 1000.0),
+        roles=BudgetedRoles(chains, RoleBudget(settings, uses, lambda: 1000.0)),
+    )
+    with caller.inside():
+        ctx = caller.world.ctx(
+            services=replace(caller.world.services, models=caller.models), owner="ann.weather"
+        )
+        assert ctx.models.role("vision") is None
+        with pytest.raises(RequestRejected, match="expected one of chat, quick"):
+            ctx.models.role("fast")
+        model = ctx.models.role("quick")
+        assert model is not None
+        said = ChatRequest(messages=(PromptMessage.of("user", "sum up"),))
+        for _ in range(2):
+            async with model.stream(said) as deltas:
+                first, *_ = [each async for each in deltas]
+            assert first == TextDelta("in short")
+        with pytest.raises(QuotaExceeded, match="QUICK_TOKENS_A_DAY"):
+            async with model.stream(said) as deltas:
+                [each async for each in deltas]
+    assert [(each.plugin, each.role) for each in uses.uses] == [("ann.weather", "quick")] * 2
+
+
+class RoleUses(Book):
+    """A book that also sums up."""
+
+    async def usage_of_role(self, *, since: float, role: str) -> Usage:
+        mine = [each for each in self.uses if each.role == role]
+        return Usage(
+            prompt_tokens=sum(each.prompt_tokens for each in mine),
+            completion_tokens=sum(each.completion_tokens for each in mine),
+        )

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nekro_core.cli.plugin_kit.check_report import token_counter
-from nekro_core.tools.discovery import SentenceVectors, ToolIndex, brief_of, deferred_lines
+from nekro_core.tools.discovery import (
+    VECTOR_NUMBERS,
+    SentenceVectors,
+    ToolIndex,
+    brief_of,
+    deferred_lines,
+)
 from nekro_core.tools.discovery.lexicon import ConceptLexicon
 from nekro_core.tools.discovery.phonetics import sound_of_english, sound_of_katakana
 from nekro_core.tools.discovery.summaries import CJK_TOKENS, LINE_TOKENS, estimate_tool_tokens
@@ -335,3 +341,19 @@ def test_a_search_never_fails_and_returns_hits_in_order_of_their_score(
     assert len(hits) <= 3
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert all(hit.score > 0 for hit in hits)
+
+
+async def test_the_encoder_gives_the_signs_of_the_vectors_of_texts() -> None:
+    async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
+        encoded = await vectors.encode("a cat", ["a kitten", "一只猫", "a tax return"])
+        assert encoded is not None
+        assert len(encoded.query) == VECTOR_NUMBERS
+        assert [len(each) * 8 for each in encoded.signs] == [VECTOR_NUMBERS] * 3
+
+        def agreement(signs: bytes) -> int:
+            bits = int.from_bytes(signs, "big")
+            positive = "".join("1" if number > 0 else "0" for number in encoded.query)
+            return VECTOR_NUMBERS - (bits ^ int(positive, 2)).bit_count()
+
+        kitten, cat, tax = map(agreement, encoded.signs)
+        assert min(kitten, cat) > tax

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import (
     ChatRequest,
     KeyRejected,
@@ -21,14 +22,13 @@ from nekro_core.llm.model import (
     RequestRejected,
     TextDelta,
 )
-from nekro_core.llm.openai_model import OpenAIChatModel
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import ask, listen, words_of
 from tests.llm.conftest import KEY, Sleeps
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 
-async def heard_before(model: OpenAIChatModel, request: ChatRequest):
+async def heard_before(model: HttpChatModel, request: ChatRequest):
     """The deltas of a reply and the error that ended it, or None."""
     deltas = []
     try:
@@ -204,8 +204,8 @@ async def packing(body: bytes) -> AsyncIterator[str]:
         tasks.cancel_scope.cancel()
 
 
-def model_behind(address: str) -> OpenAIChatModel:
-    return OpenAIChatModel(LLMSettings(base_url=address, model="m", api_key=KEY, retries=0))
+def model_behind(address: str) -> HttpChatModel:
+    return HttpChatModel(LLMSettings(base_url=address, model="m", api_key=KEY, retries=0))
 
 
 async def test_a_compressed_reply_is_decompressed() -> None:

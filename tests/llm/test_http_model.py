@@ -26,7 +26,7 @@ from tests.llm.conftest import KEY
 from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 
-class TestOpenAIChatModel(ChatModelConformance):
+class TestHttpChatModel(ChatModelConformance):
     @pytest.fixture
     async def model(self, model_at):
         async with ScriptedModelServer(lambda asked: "one two three four five six") as server:

@@ -59,7 +59,7 @@ _LENGTH_REASONS = frozenset(
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "sensitive"})
 
 
-class OpenAIChatModel:
+class HttpChatModel:
     """A `ChatModel` over HTTP.
 
     The last deltas of a reply are its calls, `RequestUsage` and `ReplyFinished`. If the provider
