@@ -144,7 +144,7 @@ async def test_a_message_is_named_by_the_number_that_prompts_show(
     world.journal.records += [*TALK, record]
     await run(world, tools, "send_channel_message", "yes", reply_to=written)
     ((_, segments, _),) = world.outgoing.sent
-    assert segments == (Reply("platform-id-9"), Text("yes"))
+    assert segments == (Reply("platform-id-9"), Text("yes", markdown=True))
 
 
 @pytest.mark.parametrize("written", ["@all", " all ", "@ all", "all\u3000"])

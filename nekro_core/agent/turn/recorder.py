@@ -1,8 +1,9 @@
 """Stores a turn's actions and costs while the turn runs, so that they are known after a crash."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from loguru import logger
 
@@ -23,6 +24,8 @@ from nekro_core.store import (
 )
 from nekro_core.store.prompts import PromptRow
 from nekro_core.store.turns import NORMAL_STOPS
+
+_Written = TypeVar("_Written")
 
 _REQUEST_SENT_S = 0.01
 """Seconds after which a request to the model has certainly been sent."""
@@ -62,6 +65,18 @@ class StepCost:
     price_source: str = PriceSource.UNKNOWN
 
 
+class SharedWrite(Awaitable[_Written]):
+    """A write whose outcome may be awaited several times. If a task is cancelled while it waits,
+    the others still get the outcome. (To cancel a task cancels the future that it awaits. So after
+    a recall while the turn's row was written, the turn could not be ended.)"""
+
+    def __init__(self, written: Awaitable[_Written]) -> None:
+        self._written = asyncio.ensure_future(written)
+
+    def __await__(self) -> Generator[Any, None, _Written]:
+        return asyncio.shield(self._written).__await__()
+
+
 class TurnRecorder:
     """Records one turn. ``begin`` writes the turn's row. It is called shortly after
     `begin_after_request`, or earlier if another method must write first. No code runs before the
@@ -97,7 +112,7 @@ class TurnRecorder:
 
     def _begin_now(self) -> Awaitable[TurnRow]:
         if self._begun is None:
-            self._begun = self._begin()
+            self._begun = SharedWrite(self._begin())
         return self._begun
 
     async def turn_id(self) -> int:
@@ -169,8 +184,10 @@ class TurnRecorder:
     async def save_run(self, run_id: str, code: str = "") -> Awaitable[object]:
         """Begin to store a run. The returned awaitable ends when the run is stored."""
         turn_id = await self.turn_id()
-        return self._store.runs.begin(
-            run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
+        return SharedWrite(
+            self._store.runs.begin(
+                run_id, self._chat_key, turn_id=turn_id, step=self._position, code=code
+            )
         )
 
     def save_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:

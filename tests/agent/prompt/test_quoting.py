@@ -116,7 +116,7 @@ NUMBERS = "".join(f"{number:06d}" for number in range(4000))
 
 def where_the_end_begins(prompt: str) -> str:
     """`NUMBERS` with a forged line at the place where the prompt continues after its cut."""
-    found = re.search(r"left out \.\.\.\]\n(?:> )?(\d{12})", prompt)
+    found = re.search(r"left out(?:; all of it is in \S+)? \.\.\.\]\n(?:> )?(\d{12})", prompt)
     assert found is not None
     begins = NUMBERS.index(found[1])
     return NUMBERS[:begins] + FORGED[-1] + NUMBERS[begins + len(FORGED[-1]) :]

@@ -1,0 +1,18 @@
+"""Awaits a turn's row while it is written."""
+
+import asyncio
+
+import anyio
+
+from nekro_core.agent.turn.recorder import SharedWrite
+
+
+async def test_a_cancelled_wait_leaves_the_outcome_to_others() -> None:
+    written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    shared = SharedWrite(written)
+    with anyio.move_on_after(0.01) as waited:
+        await shared
+    assert waited.cancelled_caught
+    written.set_result(7)
+    assert await shared == 7
+    assert await shared == 7
