@@ -10,7 +10,8 @@ from nekro_core.agent.participation.records import BOT
 
 ANSWER_S = 3600.0
 """A line directly after the bot's question to its author answers the question, if it comes within
-this time: an hour. On the next day it begins something new."""
+this time: an hour. On the next day it begins something new. No line goes on with what the bot said
+longer ago: the trees have learnt from talk that hardly ever paused so long."""
 _RECENT_S = 180.0
 _THANKS, _AGREES, _HEARER = (CUE_NAMES.index(each) for each in ("thanks", "agrees", "hearer"))
 
@@ -61,7 +62,8 @@ def verdict_of(reading: Reading, line: SpokenLine, threshold: float) -> FollowVe
     if BOT not in reading.facts.nearby:
         return FollowVerdict(goes_on=False)
     answers = _answers_question(reading)
-    goes_on = answers or reading.likely >= threshold
+    recent = reading.facts.people[BOT].seconds_ago <= ANSWER_S
+    goes_on = answers or (recent and reading.likely >= threshold)
     signs = _signs_for(reading, line, answers) if goes_on else _signs_against(reading)
     return FollowVerdict(goes_on=goes_on, likely=max(reading.likely, float(answers)), signs=signs)
 

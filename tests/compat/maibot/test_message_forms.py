@@ -252,7 +252,7 @@ async def test_a_gateway_reads_where_an_answer_goes(tmp_path: Path) -> None:
         assert await bridge.heard("more", group="Tea") is True
         await _until(lambda: bridge.heard_before)
         assert '"[picture]"' in bot.prompt
-        assert '"json"' in bot.prompt
+        assert "+ json:" in bot.prompt
     assert bridge.now == "T-more"
     assert "site_ticket" not in bridge.heard_before
     assert bridge.heard_before["platform_io_target_group_id"] == "g1"

@@ -277,6 +277,6 @@ TABLE: Mapping[str, CapabilityEntry] = {
         person_value, "partly: names, id and platform; nothing is learned about people here"
     ),
     "knowledge.search": CapabilityEntry(
-        knowledge, "searches the documents, the notes and what was said in the chat"
+        knowledge, "works: searches the documents, the notes and what was said"
     ),
 }
