@@ -133,6 +133,11 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.api.schemas": (
             _CONTEXT,
             f"{_AUTHORING}.files:BoxFileSystem",
+            f"{_AUTHORING}.found_messages:FoundMessage",
+            f"{_AUTHORING}.found_messages:MessageMatches",
+            f"{_AUTHORING}.memory:ChatMemory",
+            f"{_AUTHORING}.memory:ChatNote",
+            f"{_AUTHORING}.memory:KnowledgeEntry",
             f"{_AUTHORING}.web:WebhookRequest",
             *_AGENT_SEGMENTS,
             *_CHAT_MESSAGE,
