@@ -91,7 +91,7 @@ report({
 _EXPECTED_ENVIRONMENT = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "PWD"}
     # Only images with packages set these two variables.
-    | {"PYTHONPATH", "OPENBLAS_NUM_THREADS"}
+    | {"PYTHONPATH", "OPENBLAS_NUM_THREADS", "FONTCONFIG_FILE"}
 )
 
 

@@ -48,7 +48,9 @@ class Source:
 @pytest.fixture(scope="session")
 async def jail() -> AsyncIterator[Backend]:
     async with anyio.create_task_group() as tasks:
-        backend = await open_backend(SandboxSettings(backend=BackendName.JAIL), tasks)
+        backend = await open_backend(
+            SandboxSettings(backend=BackendName.JAIL, packages=False), tasks
+        )
         yield backend
         await backend.aclose()
         tasks.cancel_scope.cancel()
