@@ -35,7 +35,7 @@ def replies(kind: str) -> list[str]:
 
 
 async def let_others_run() -> None:
-    """`anyio.wait_all_tasks_blocked` would wait for the tasks of the boxes that other tests share."""
+    """`wait_all_tasks_blocked` would wait for the tasks of the boxes that other tests share."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
 
