@@ -34,6 +34,7 @@ from nekro_core.media.file_look import real_ending
 from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
+_SVG = "image/svg+xml"
 _LEAST_FREE = 64 * 1024 * 1024
 """Bytes that must stay free on the disk, for the database."""
 _MAX_NAME = 120
@@ -225,6 +226,14 @@ class MediaStore:
         if not data:
             return _nothing(name, "empty", url=url)
         mime, ending = sniff(data[:HEAD])
+        if mime == _SVG and expect == "image":
+            # Models and most platforms show no SVG. A posted file stays as it is.
+            try:
+                drawn = await self._converter.draw_svg(data)
+            except MediaError as error:
+                return _nothing(name, str(error), url=url, mime=mime, size=len(data))
+            data, mime, ending = drawn.data, drawn.mime, "png"
+            name = f"{name.removesuffix('.svg')}.png" if name else ""
         ending = real_ending(mime, ending, name)
         try:
             path, digest, problem = await self._place(
