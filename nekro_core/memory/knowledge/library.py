@@ -28,6 +28,7 @@ from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
 from nekro_core.system.errors import NekroError
+from nekro_core.system.folder_watch import stop_event_of_watch
 
 BOT = "bot"
 """The scope of the documents of all chats."""
@@ -42,6 +43,8 @@ _MAX_LEARNED = 50
 _MARKDOWN = (".md", ".markdown")
 _AGAIN_S = 600.0
 """Seconds between two full looks, because some file systems report no changes."""
+_STEP_MS = 200
+"""Milliseconds between two looks at what the kernel has reported, and at whether to end."""
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 _MAX_NAME = 100
 MAX_FOUND = 20
@@ -103,8 +106,11 @@ class KnowledgeLibrary:
     async def _changed(self) -> None:
         """Return when a document has changed, or after a while."""
         with anyio.move_on_after(_AGAIN_S):
-            async for _ in awatch(self._folder, watch_filter=_is_document, step=200):
-                return
+            async with stop_event_of_watch() as stop:
+                async for _ in awatch(
+                    self._folder, watch_filter=_is_document, stop_event=stop, step=_STEP_MS
+                ):
+                    return
 
     async def look(self) -> int:
         """Compare the folders with the index, and read what is new. Returns how many documents were
