@@ -56,8 +56,8 @@ class FoundTools:
         self._chats: OrderedDict[ChatKey, dict[Key, None]] = OrderedDict()
 
     def of(self, chat_key: ChatKey) -> Iterable[Key]:
-        """Return the keys that a chat has found, the one found longest ago first. Keys from before a
-        restart are included only after `recall`."""
+        """Return the keys that a chat has found, the one found longest ago first. Keys from before
+        a restart are included only after `recall`."""
         return self._chats.get(chat_key, {})
 
     async def recall(self, chat_key: ChatKey) -> None:

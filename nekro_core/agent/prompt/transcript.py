@@ -66,8 +66,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,29}|[\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{1,30}"
 )
-"""A name that is shown without quotes. Names in other scripts are quoted: some of their letters look
-like Latin letters, so such a name could look like ``you``."""
+"""A name that is shown without quotes. Names in other scripts are quoted: some of their letters
+look like Latin letters, so such a name could look like ``you``."""
 _OUR_WORDS = frozenset({"you", "system", "re", "all", NEW.casefold(), LATER.casefold()})
 """Names that are written in quotes, because headers have these words."""
 _WHY = {1: "mentioned", 2: "only named", 3: "poke", 4: "a plugin asks", 5: "wakes you"}
