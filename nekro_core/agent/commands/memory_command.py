@@ -99,7 +99,7 @@ def memory_commands(
 
 
 class _MemoryAnswers:
-    """What the parts of ``/memory`` do and answer."""
+    """Carries out the subcommands of ``/memory`` and makes their answers."""
 
     def __init__(self, services: CommandServices, memory: MemoryKeeper) -> None:
         self._say = services.catalogue.say
@@ -128,7 +128,7 @@ class _MemoryAnswers:
         return CmdCtl.message("\n".join(self._lines(notes, lang)))
 
     async def switch(self, context: CommandExecutionContext, *, off: bool) -> CommandResponse:
-        """Remember nothing about the person any more, or remember again."""
+        """Stop remembering things about the person (``off``), or start again."""
         chat, lang = ChatKey.parse(context.chat_key), context.lang
         if not context.user_id:
             return CmdCtl.failed(self._say("command.nobody", lang))
@@ -188,8 +188,8 @@ class _MemoryAnswers:
     async def _changeable(
         self, context: CommandExecutionContext, chat: ChatKey, number: str
     ) -> NoteRow | None:
-        """Return the note with this number if the person may change it: it is about them, they said
-        it, or they may see all notes of the chat."""
+        """Return the note with this number if the person may change it: the note is about the
+        person, the person said it, or the person may see all notes of the chat."""
         wanted = number.strip().lstrip("#")
         if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
             return None

@@ -1,8 +1,9 @@
-"""Remembers what a prompt is made of, so that it can be stored as references instead of text.
+"""Remembers the texts and records from which a prompt is made, so that the prompt can be stored as
+references to them.
 
-The code that writes a prompt adds each text and each line of the history. The order does not
-matter: `nekro_core.agent.shown.recording` looks for them in the request that was sent. What it does
-not find was changed by a plugin and is stored as text.
+The code that writes a prompt adds each text and each line of the history, in any order. Later
+`nekro_core.agent.shown.recording` looks for them in the request that was sent. If a plugin has
+changed a text of the request, it is not found there; then the text of the request is stored.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -11,8 +12,8 @@ from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 OWN = "own"
-"""The program wrote the text. It is short, and has no words of people but names, which are redacted
-when a person is erased. So it is stored as it is."""
+"""The program wrote the text. It is stored as it is, because it is short. Its only words of people
+are names, which are redacted when a person is erased."""
 SHARED = "shared"
 """Operators and authors of plugins wrote the text. It is stored once for all chats."""
 CHAT = "chat"
