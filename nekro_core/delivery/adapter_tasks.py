@@ -48,9 +48,9 @@ async def accept_patiently(
 class AdapterTasks:
     """The tasks of an adapter. They end when the adapter is closed.
 
-    ``serve`` gets a task group for the adapter's tasks and returns a context. `aclose` leaves the
-    context while the tasks still run, so the context's exit can wait for their end, and decides how
-    long it waits. Then the tasks are cancelled.
+    ``serve`` gets a task group for the adapter's tasks and returns a context. `aclose` leaves this
+    context while the tasks run. The exit of the context may wait until the tasks have ended; it
+    chooses how long it waits. Tasks that run after the exit are cancelled.
 
     Args:
         serve: Gets the task group and returns the context that is active while the adapter runs.

@@ -46,7 +46,7 @@ class MediaKeeper(Protocol):
 
 
 class MediaLinker(Protocol):
-    """Makes signed, short-lived links to stored media. The bot's web server answers them."""
+    """Makes signed, short-lived links to stored media. The bot's web server serves the files."""
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
         """Make a link to a medium of the chat.

@@ -51,7 +51,7 @@ def html_from_markdown(source: str, *, formulas: bool = True) -> str:
     tree = parse_markdown(source)
     if tree is None:
         return ""
-    import nh3  # noqa: PLC0415 - as the other two libraries, loaded when a text needs it
+    import nh3  # noqa: PLC0415 - loaded only if a text has markup
 
     return nh3.clean(
         _Writer(formulas=formulas).write(tree),
@@ -133,7 +133,8 @@ class _Writer:
         if self._formulas and len(source) <= _FORMULA_CHARS:
             from latex2mathml.converter import convert  # noqa: PLC0415 - 30 ms, seldom needed
 
-            # The library copies the words of ``\\text{...}`` as they are, so no tag may be in them.
+            # The library copies the words of ``\\text{...}`` as they are, so no tag may be in these
+            # words.
             safe = source.replace("<", r"\lt ").replace(">", r"\gt ")
             try:
                 return convert(safe, display="block" if block else "inline")

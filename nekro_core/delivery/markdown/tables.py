@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _GAP = "  "
-"""What stands between two columns."""
+"""The space between two columns."""
 _TELEPHONE = 32
 """Maximum width of a line that most chat programs show on a telephone without a break."""
 

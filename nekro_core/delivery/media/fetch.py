@@ -42,10 +42,11 @@ class NoAddress(NotFetched):
 class Fetcher:
     """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
 
-    A host is resolved once, and the checked address is the one that is connected to. So a name
-    cannot change from public to private in between. Public addresses are reached through the proxy
-    of the environment (``HTTPS_PROXY``), if there is one. Only on a machine that resolves no name
-    at all, the proxy is given the name. ``reach`` is the policy of calls that name none.
+    A host name is resolved once. The address that was found is checked, and the connection goes to
+    this address. So the name cannot change from a public to a private address after the check.
+    Public addresses are reached through the proxy of the environment (``HTTPS_PROXY``), if there is
+    one. The proxy gets the host name instead of an address only if this machine cannot resolve any
+    name. ``reach`` is the policy for each call of `fetch` that gives no policy.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Fetcher:
             raise NotFetched("malformed data: URL")
         if head.lower().endswith(";base64"):
             return self._decode(body)
-        self._check_size(len(body) // 3)  # Up to three characters for each byte.
+        self._check_size(len(body) // 3)  # A byte takes at most three characters (%20).
         return self._checked(unquote_to_bytes(body))
 
     def _decode(self, text: str) -> bytes:
@@ -137,7 +138,7 @@ class Fetcher:
             except (NoAddress, OSError):
                 if not proxy or await self._resolves_names(key):
                     raise
-                address = host  # This machine has no name server, so the proxy resolves it.
+                address = host  # This machine has no name server, so the proxy resolves the name.
             if proxy and not _is_private(address):
                 name = url.raw_host.decode()
                 async with proxied_client(proxy, name, self._settings.silent_s) as client:
@@ -193,7 +194,7 @@ class Fetcher:
             self._client = httpx.AsyncClient(
                 trust_env=False,  # `environment_proxy` chooses the proxy of each request
                 timeout=self._settings.silent_s,
-                # Reuse no connection: each was checked and encrypted for one host name.
+                # Reuse no connection: each connection was checked and encrypted for one host name.
                 # `KeyedLimiter` and `CapacityLimiter` limit the number of connections.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             )

@@ -58,9 +58,9 @@ class MediaSettings(LiveSettings):
 
     private_hosts: frozenset[str] = Field(default=frozenset(), json_schema_extra=AFTER_RESTART)
     """Hosts with their ports (``127.0.0.1:3001``, ``[::1]:3001``) from which received media may be
-    fetched although the host's address is not public. They belong to a platform's program on this
-    machine or in its network. All other non-public hosts are refused, since a chat member may have
-    chosen the URL. The bot's own ports are always refused, and the model's code gets no access
+    fetched although the host's address is not public. Such a host runs a platform's program, on
+    this machine or in its network. All other non-public hosts are refused, since a chat member may
+    have chosen the URL. The bot's own ports are always refused, and the model's code gets no access
     through this setting."""
 
     @field_validator("private_hosts")

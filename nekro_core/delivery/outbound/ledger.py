@@ -82,9 +82,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue one row for each piece of a message, and its record, for the database. They are
-        queued when this method returns. Returns the calls, and an awaitable that ends when the rows
-        are stored. A piece that cannot be sent begins as ``rejected``."""
+        """Queue one row for each piece of a message, and the message's record, for the database.
+        Rows and record are queued when this method returns. Returns the calls, and an awaitable
+        that ends when the rows are stored. A piece that cannot be sent begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")

@@ -125,7 +125,7 @@ class PlatformCaller:
         except TimeoutError:
             limit = f"{seconds:g} s"
             return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
-        except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
+        except Exception as error:  # noqa: BLE001 (an error of an adapter affects one message)
             logger.exception("the adapter failed in delivery {}", delivery.delivery_id)
             return Receipt(state=unknown, reason=f"the adapter failed: {error}")
         if receipt.state not in _ANSWERS:
