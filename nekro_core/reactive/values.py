@@ -80,8 +80,8 @@ def reading(node: Node) -> Iterator[_Reading]:
 
 
 def read(node: Node, signal: reaktiv.Signal[T]) -> T:
-    """Read the value of a node from reaktiv. Raises `Circle` if the node is being computed, or was
-    found in a circle before."""
+    """Read the value of a node from reaktiv. Raises `Circle` if the node is being computed, or if
+    an earlier read found that the node depends on itself."""
     if node.in_circle:
         raise _circle(node)
     line: list[Node] = []

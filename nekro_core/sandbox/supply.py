@@ -1,5 +1,5 @@
-"""Gives boxes to callers. While there is no backend yet, callers wait; if no backend works, they
-get the reason."""
+"""Gives boxes to callers. Callers wait until a backend is open. If no backend works, they get the
+reason."""
 
 import logging
 import secrets
@@ -40,8 +40,8 @@ def installation_id(folder: Path) -> str:
 
 
 _FETCH_AFTER_S = 15.0
-"""Seconds between the first box and the fetch. The bot's start and its first answers have the
-processor for themselves."""
+"""Seconds from the first ready box to the fetch of the packages. Until then, the bot's start and
+its first answers have the processor for themselves."""
 
 
 class BoxSupply:
@@ -132,7 +132,8 @@ class BoxSupply:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The names of the packages beside Python's own that code in boxes can import now."""
+        """The names of the packages that code in boxes can import now in addition to the standard
+        library."""
         packages = self._backend.packages if self._backend is not None else None
         return packages.names if packages is not None else ()
 

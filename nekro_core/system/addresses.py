@@ -10,8 +10,8 @@ import socket
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""The part of IPv6 that is routed on the internet. `ipaddress` also calls addresses outside this
-part global."""
+"""The part of IPv6 that is routed on the internet. Some addresses outside of this part are global
+too according to `ipaddress`."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NOT_OUTSIDE = tuple(
     map(

@@ -68,7 +68,8 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def can_wait() -> bool:
-    """Whether `wait_for` works at this point of the event loop's thread."""
+    """Return True if the calling code runs inside of `run_bridged`, so that `wait_for` works. Call
+    this only in the thread of the event loop."""
     return isinstance(getcurrent(), _Inner)
 
 

@@ -3,8 +3,8 @@
 An engine's stream cannot carry descriptors. So each box gets a separate folder with one listening
 socket, mounted read-only. The supervisor connects before untrusted code runs in the box, and then
 the socket is removed from the folder. The bot may run in a container, or the engine in a virtual
-machine. Then they do not see the same folders, and the socket does not work. The first box shows
-whether it works. If not, connections are relayed over the channel.
+machine. Then bot and engine do not see the same folders, and the socket does not work. The first
+box shows whether the socket works. If not, connections are relayed over the channel.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class DescriptorSocket:
         (self.folder / "descriptors").unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Delete the folder. The box has ended before."""
+        """Delete the folder. Call this after the end of the box."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -4,9 +4,9 @@ Usually a box's container ends when the connection of its bot ends. Two kinds of
 containers that were made and never started, and containers whose engine or machine crashed too.
 Labels of a container say which process made it and in which place: the machine's boot id and the
 PID namespace. If the container was made in the same place as this bot runs, the process can be
-checked. Otherwise it cannot, so the label with the owner decides. The owner is the identity of a
-data folder. Only one process at a time can lock this folder, so containers of other processes with
-the same owner are orphans.
+checked. Otherwise the process cannot be checked, and the label with the owner decides. The owner is
+the identity of a data folder. Only one process at a time can lock this folder, so containers of
+other processes with the same owner are orphans.
 """
 
 import os

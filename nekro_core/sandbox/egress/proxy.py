@@ -112,8 +112,8 @@ class EgressProxy:
             self._refused(target, str(refusal))
             raise
         with CancelScope() as scope:
-            # Registered before the rules are read. So `recheck` ends the connection if the rules
-            # change after this point.
+            # The connection is registered before the rules are read. So `recheck` ends the
+            # connection if the rules change after this point.
             self._open[scope] = destination
             try:
                 await self._pass(inside, request, destination, path, connects=connects)

@@ -145,8 +145,8 @@ class CommandProcess:
             guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def look(self) -> None:
-        """Handle a deadline that has passed. A command that still runs has timed out and is killed.
-        If it has ended, no more output is awaited."""
+        """Handle a deadline that has passed. If the command still runs, it has timed out and is
+        killed. If the command has ended, no more output of its descendants is awaited."""
         if self.status is None:
             self.timed_out = True
             self.stop()

@@ -104,7 +104,8 @@ class ExecutorProcess:
         guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def wait(self) -> None:
-        """Kill the process and wait for its end. It may still run although its socket is closed."""
+        """Kill the process and wait for its end. The process may run although its socket is
+        closed."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def idle_memory_kb() -> int:
-    """Return the kilobytes of all processes in the box and of its files.
+    """Return how many kilobytes all processes and files of the box use.
 
     If N processes map a page, it counts 1/N for each (PSS). If the kernel refuses the PSS of a
     process, all its pages count, except pages of files."""

@@ -174,7 +174,7 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel may be 3 now
+    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel can be 3
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
     # Not dumpable, like the supervisor. This process calls functions with the rights of the user

@@ -71,7 +71,7 @@ class RunManager:
         """Start the next run. ``then`` are the frames for this run that arrived together with its
         START."""
         settings = loads(text)
-        self._file_count = None  # the run did not make the files that exist now
+        self._file_count = None  # do not blame this run for files that exist already
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -174,7 +174,7 @@ class RunManager:
         for number in (run.sock, run.pipe, run.process):
             with suppress(KeyError):
                 self._poll.unregister(number)
-        run.take_output(1024)  # the rest in the pipe: no process writes to it any more
+        run.take_output(1024)  # read the rest; no process writes to the pipe any more
         # `starved` is always called, because the call resets the meter's count: kills in this run
         # must not be blamed on the next run.
         starved = self._meter is not None and self._meter.starved()
@@ -235,7 +235,7 @@ class RunManager:
             return
         self._poll.unregister(executor.sock)
         executor.wait()
-        if not self.current:  # else they are killed at the end of the run
+        if not self.current:  # else the end of the run kills these processes
             self.kill_foreign_processes()
         executor.report_end(self._host, because)
 

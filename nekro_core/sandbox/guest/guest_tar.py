@@ -92,7 +92,7 @@ def _everything() -> Iterator[str]:
 
 def _add(archive: tarfile.TarFile, full: str, path: str) -> None:
     entry = archive.gettarinfo(full, arcname=path)
-    if entry is None:  # a socket
+    if entry is None:  # a socket, which a tar archive cannot contain
         return
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

@@ -186,7 +186,7 @@ class RunConnection:
             self._unwinding = True
         elif kind == START:
             self._unwinding = False
-            self._source.clear()  # source that the last run did not execute
+            self._source.clear()  # remove source that the last run did not execute
             self._starts.append((number, text, body))
 
 

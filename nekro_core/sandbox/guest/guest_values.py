@@ -141,7 +141,7 @@ class ObjectView:
     Its fields are attributes and also keys: ``member.name`` and ``member["name"]``.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Python 3.11 has Self
+    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Self needs 3.11
         """Store the arguments that the missing class would have been called with."""
         view = object.__new__(cls)
         if args:

@@ -81,7 +81,7 @@ def is_real_root(folder: Path) -> bool:
 
 
 def members(folder: Path) -> set[int]:
-    """The processes of a group; none if the group no longer exists."""
+    """The processes of a group; empty if the group no longer exists."""
     try:
         return set(map(int, (folder / "cgroup.procs").read_text().split()))
     except OSError:

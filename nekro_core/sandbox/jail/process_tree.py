@@ -19,7 +19,7 @@ class TreeUsage:
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of all threads of a process; none if the process has ended."""
+    """The direct children of all threads of a process; empty if the process has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -41,8 +41,8 @@ _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run can use up a box's memory in less than this time. So after a shorter run, ``starved`` is
-not called, because it reads a file."""
+"""No run can use up a box's memory in less than this time. So ``starved``, which reads a file, is
+not called after a shorter run."""
 
 _TIMED = 200
 """Maximum number of pieces of source whose times are measured."""

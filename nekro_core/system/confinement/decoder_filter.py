@@ -71,9 +71,9 @@ class _Program(ctypes.Structure):
 
 
 def install(library: ctypes.CDLL) -> bool:
-    """Install the filter for all threads of this process. It cannot be removed. False if the kernel
-    does not support filters or there is none for this processor. The process must have set
-    ``no_new_privs`` before."""
+    """Install the filter for all threads of this process. It cannot be removed. Returns False if
+    the kernel does not support filters or if there is no filter for this processor. The process
+    must have set ``no_new_privs`` before."""
     machine = os.uname().machine
     if machine not in MACHINES:
         return False

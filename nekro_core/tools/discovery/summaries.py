@@ -115,8 +115,8 @@ def _word_ends(text: str) -> list[int]:
 
 
 def _shown(text: str, end: int) -> str:
-    """The beginning of a text with an ellipsis. Words that say nothing at the end (``of the``) are
-    left out there."""
+    """The beginning of a text with an ellipsis. Words at the end that say nothing (``of the``) are
+    left out."""
     if end == len(text):
         return text
     beginning = _EMPTY_END.sub("", text[:end]).rstrip()

@@ -100,7 +100,7 @@ class _Content:
 
 
 class McpConfigFile:
-    """The two files. The methods read and write them, so call them in a thread."""
+    """The two files. The methods read and write the files, so call the methods in a thread."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self.path = data_dir / CONFIG_FILE
