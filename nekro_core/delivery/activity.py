@@ -78,7 +78,7 @@ class Broadcast:
 
     @property
     def follower_count(self) -> int:
-        """How many followers are connected now."""
+        """Return how many followers are connected now."""
         return len(self._followers)
 
 

@@ -189,7 +189,7 @@ class Computed(Node, Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether the value depends on a function that is running."""
+        """Return True if the value depends on a function that is running."""
         return read(self, self._outcome).waiting
 
     def follow(self) -> AsyncGenerator[Glimpse]:

@@ -265,7 +265,7 @@ class Box(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the box can be used."""
+        """Return True if the box can be used."""
 
     @property
     def idle_bytes(self) -> int:
@@ -467,7 +467,7 @@ class SelfCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether every check passed, and there was at least one."""
+        """Return True if every check passed, and there was at least one."""
         return bool(self.checks) and all(check.ok for check in self.checks)
 
 
@@ -492,7 +492,7 @@ class Backend(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """Whether callers should end idle boxes to free memory (`memory_limit`)."""
+        """Return True if callers should end idle boxes to free memory (`memory_limit`)."""
 
     @property
     def packages(self) -> BoxPackages | None:

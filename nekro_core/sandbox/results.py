@@ -20,7 +20,7 @@ class CommandOutput:
 
     @property
     def truncated(self) -> bool:
-        """Whether output is left out between ``head`` and ``tail``."""
+        """Return True if output is left out between ``head`` and ``tail``."""
         return self.size > len(self.head) + len(self.tail)
 
     @property

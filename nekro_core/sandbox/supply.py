@@ -95,7 +95,8 @@ class BoxSupply:
 
     @property
     def unavailable(self) -> str:
-        """Why there are no boxes; empty if there are boxes or if the first check still runs."""
+        """Return why there are no boxes; empty if there are boxes or if the first check still
+        runs."""
         return self._failure if self._pool is None and self._decided.is_set() else ""
 
     @property
@@ -139,7 +140,7 @@ class BoxSupply:
 
     @property
     def crowded(self) -> bool:
-        """Whether idle boxes should be ended to free memory."""
+        """Return True if idle boxes should be ended to free memory."""
         return self._backend is not None and self._backend.crowded
 
     async def images(self) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ global."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet. If an IPv6 address contains an IPv4 address,
-    the IPv4 address decides."""
+    """Return True if an address is on the public internet. If an IPv6 address contains an IPv4
+    address, the IPv4 address decides."""
     reached = _embedded(address)
     if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
         return False
@@ -39,7 +39,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether an address belongs to this machine.
+    """Return True if an address belongs to this machine.
 
     Such an address can be public. It must be recognized, because the machine's firewall does not
     stop a connection from the machine to itself. False for the address of a router that forwards

@@ -161,7 +161,7 @@ def check_text(name: str, text: str) -> str:
 
 def matches(name: str, patterns: Collection[str]) -> bool:
     """Return whether a name matches one of the patterns of `DocumentStore.listed`."""
-    depth = name.count("/")  # In `fnmatchcase`, `*` matches a slash too.
+    depth = name.count("/")  # `fnmatchcase` lets `*` match a slash too
     return any(each.count("/") == depth and fnmatchcase(name, each) for each in patterns)
 
 

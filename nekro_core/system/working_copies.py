@@ -110,7 +110,7 @@ class WorkingCopies:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Why a changed file is not taken over, by the document's name."""
+        """Return why a changed file is not taken over, by the document's name."""
         return self._problems
 
     async def follow(self) -> None:
@@ -311,7 +311,8 @@ class WorkingCopies:
     async def _settle_both(self, name: str, theirs: str | None, mine: str | None) -> None:
         if await self._equal(name, theirs, mine):
             return
-        if mine is None or theirs is None:  # One removed it: the text of the other one stays.
+        # One side removed the document: the text of the other side stays.
+        if mine is None or theirs is None:
             await (self._pull if mine is None else self._push)(name, theirs, mine)
             return
         found = await self._files.read(name)

@@ -151,7 +151,7 @@ def short_name_candidates(tool: Tool) -> tuple[str, ...]:
 
 
 def is_free_name(name: str) -> bool:
-    """Whether a tool can have a name without hiding a name of Python."""
+    """Return True if a tool can have a name without hiding a name of Python."""
     return name.isidentifier() and name not in _TAKEN_BY_PYTHON and not name.startswith("__")
 
 

@@ -39,7 +39,7 @@ def type_schema(annotation: Any) -> dict[str, Any]:
 
 
 def names_host_path(schema: Any) -> bool:
-    """Whether a value of this schema contains a `pathlib` path at any level."""
+    """Return True if a value of this schema contains a `pathlib` path at any level."""
     if isinstance(schema, Mapping):
         if schema.get("format") in _PATH_FORMATS:
             return True

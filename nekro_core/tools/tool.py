@@ -17,7 +17,7 @@ class ToolKind(StrEnum):
 
     @property
     def ends_run(self) -> bool:
-        """Whether a call ends the run, so that a new step begins."""
+        """Return True if a call ends the run, so that a new step begins."""
         match self:
             case ToolKind.TOOL | ToolKind.BEHAVIOR:
                 return False
@@ -68,7 +68,7 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether a call without this parameter is an error."""
+        """Return True if a call without this parameter is an error."""
         return self.default is REQUIRED and not self.variadic
 
 

@@ -29,7 +29,7 @@ class TextTable:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether a line of the aligned table fits on a telephone."""
+        """Return True if a line of the aligned table fits on a telephone."""
         return sum(self.widths) + len(_GAP) * (len(self.widths) - 1) <= _TELEPHONE
 
 

@@ -184,7 +184,7 @@ class Fetcher:
         raise NoAddress(f"{host}: no address was found within {self._settings.silent_s:g} s")
 
     async def _resolves_names(self, key: Hashable) -> bool:
-        """Whether this machine resolves a name that always exists."""
+        """Return True if this machine resolves a name that always exists."""
         with anyio.move_on_after(self._settings.silent_s), suppress(OSError):
             return bool(await self._lookups.addresses(_SURE_NAME, 443, key))
         return False
@@ -210,7 +210,7 @@ class Fetcher:
 
 
 def _is_private(address: str) -> bool:
-    """Whether an address is inside the operator's network. False for a name."""
+    """Return True if an address is inside the operator's network. Returns False for a name."""
     try:
         return not is_public(ipaddress.ip_address(address))
     except ValueError:

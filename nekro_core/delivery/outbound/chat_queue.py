@@ -72,7 +72,7 @@ class ChatQueue:
 
     @property
     def waiting(self) -> int:
-        """How many sends and parked calls the queue holds."""
+        """Return how many sends and parked calls the queue holds."""
         return self.sends + len(self.parked)
 
     def leave(self, ticket: Ticket) -> None:

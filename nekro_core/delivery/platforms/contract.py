@@ -165,8 +165,8 @@ class PlatformAccounts(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether changes take effect while the bot runs. If not, they are stored and take effect
-        at the next start, and `AccountStatus.restart_needed` says so."""
+        """Return True if changes take effect while the bot runs. If not, they are stored and take
+        effect at the next start, and `AccountStatus.restart_needed` says so."""
 
     def form(self) -> Mapping[str, Any]:
         """Describe the settings of one account.

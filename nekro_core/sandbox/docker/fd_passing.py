@@ -99,6 +99,6 @@ class DescriptorSocket:
 
 
 def engine_is_local(host: str) -> bool:
-    """Whether the engine at this address may be on this machine."""
+    """Return True if the engine at this address may be on this machine."""
     address = host or os.environ.get("DOCKER_HOST", "")
     return not address or address.startswith("unix:")

@@ -36,7 +36,8 @@ def box_labels(owner: str) -> dict[str, str]:
 
 
 def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
-    """Whether the process that made this container has ended. False if that is not certain."""
+    """Return True if the process that made this container has ended. Returns False if that is not
+    certain."""
     if labels.get(_PLACE) == _this_place():
         pid, _, start = labels.get(_PROCESS, "").partition(".")
         return pid.isdigit() and _start_of(int(pid)) != start

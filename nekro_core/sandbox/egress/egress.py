@@ -38,7 +38,7 @@ class EgressBox(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the box can be used."""
+        """Return True if the box can be used."""
 
     async def listen(self, port: int) -> Listener:
         """See `Box.listen`."""

@@ -99,7 +99,7 @@ def _mark(found: os.stat_result) -> _Mark:
 
 
 def _can_be_told(paths: list[str]) -> bool:
-    """Whether an answer can list these paths: at most `_MAX_REMOVED`, all valid Unicode."""
+    """Return True if an answer can list these paths: at most `_MAX_REMOVED`, all valid Unicode."""
     try:
         "".join(paths).encode()
     except UnicodeEncodeError:

@@ -160,7 +160,7 @@ class CommandProcess:
 
     @property
     def over(self) -> bool:
-        """Whether the process has ended and no more output is awaited."""
+        """Return True if the process has ended and no more output is awaited."""
         return self.status is not None and (
             self.deadline is None or not any(one.open for one in self.printed)
         )

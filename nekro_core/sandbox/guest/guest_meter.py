@@ -79,7 +79,8 @@ class ResourceMeter:
         return 0
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the box for lack of memory since the last call."""
+        """Return True if the kernel killed a process of the box for lack of memory since the last
+        call."""
         before, self._kills = self._kills, _count_kills()
         return self._kills > before
 

@@ -37,7 +37,7 @@ _LONGEST = 4096
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Whether the link ``name`` with this target points into the packed folder."""
+    """Return True if the link ``name`` with this target points into the packed folder."""
     if target.startswith(b"/") or b"\0" in target:
         return False
     led = os.path.normpath(os.path.join(os.path.dirname(name), target))

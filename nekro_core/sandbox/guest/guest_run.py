@@ -158,7 +158,7 @@ class RunProcess:
 
     @property
     def lives(self) -> bool:
-        """Whether the process has not ended."""
+        """Return True if the process has not ended."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def close(self) -> None:

@@ -64,7 +64,7 @@ class StreamRelay:
 
     @property
     def busy(self) -> bool:
-        """Whether there is a relayed connection or a listener."""
+        """Return True if there is a relayed connection or a listener."""
         return bool(self._relayed or self._listening or self._connecting)
 
     def open(self, number: int, wanted: dict[str, int]) -> None:

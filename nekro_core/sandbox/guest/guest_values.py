@@ -110,8 +110,8 @@ def _plain_object(value: Any, body: _Body, depth: int) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Whether ``value`` is an instance of the class ``name`` of ``module``. The module is not
-    imported for this: if it is not imported yet, the answer is False."""
+    """Return True if ``value`` is an instance of the class ``name`` of ``module``. The module is
+    not imported for this: if it is not imported yet, the answer is False."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(value, cls)
 

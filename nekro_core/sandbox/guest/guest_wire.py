@@ -156,7 +156,7 @@ class BlockingChannel:
         return bool(received)
 
     def waits(self) -> bool:
-        """Whether there are bytes to read."""
+        """Return True if there are bytes to read."""
         return bool(select.select([self.incoming], [], [], 0)[0])
 
     def received(self) -> Frame | None:

@@ -69,14 +69,14 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Whether a group has only this process and its descendants. Then all of them can be moved to
-    another group."""
+    """Return True if a group has only this process and its descendants. Then all of them can be
+    moved to another group."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 
 def is_real_root(folder: Path) -> bool:
-    """Whether this is the root group. Only the root group may have both processes and child groups
-    with limits."""
+    """Return True if this is the root group. Only the root group may have both processes and child
+    groups with limits."""
     return not (folder / "cgroup.type").exists()
 
 

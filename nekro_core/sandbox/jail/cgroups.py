@@ -58,7 +58,7 @@ class BoxCgroup:
                         (folder / "cgroup.procs").write_text(str(pid))
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the group for lack of memory since the last
+        """Return True if the kernel killed a process of the group for lack of memory since the last
         call."""
         before, self._killed = self._killed, self._kills()
         return self._killed > before

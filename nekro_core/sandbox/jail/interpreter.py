@@ -136,5 +136,5 @@ def find_dropper(identity: ProcessIdentity) -> str:
 
 
 def is_root() -> bool:
-    """Whether this process runs as root. Then boxes must get other user ids."""
+    """Return True if this process runs as root. Then boxes must get other user ids."""
     return os.geteuid() == 0

@@ -155,7 +155,7 @@ class BoxRun:
 
     @property
     def is_running_code(self) -> bool:
-        """Whether the run is executing code, and not waiting for source or for an answer."""
+        """Return True if the run is executing code, and not waiting for source or for an answer."""
         return self._running_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:

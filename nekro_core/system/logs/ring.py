@@ -91,7 +91,7 @@ class LogRing:
 
     @property
     def follower_count(self) -> int:
-        """How many readers follow the log now."""
+        """Return how many readers follow the log now."""
         return len(self._followers)
 
 

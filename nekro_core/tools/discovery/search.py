@@ -54,5 +54,5 @@ def search_index_of(tools: ToolSet) -> ToolIndex:
 
 
 def is_search(tool: Tool) -> bool:
-    """Whether a tool is the search tool itself."""
+    """Return True if a tool is the search tool itself."""
     return tool.owner == SEARCH_OWNER

@@ -124,6 +124,6 @@ def _shown(text: str, end: int) -> str:
 
 
 def _is_cjk(text: str) -> bool:
-    """Whether at least a third of a text's characters are Chinese or Japanese."""
+    """Return True if at least a third of a text's characters are Chinese or Japanese."""
     found = sum(1 for each in text if "\u3041" <= each <= "\u9fff")
     return found * 3 >= len(text)
