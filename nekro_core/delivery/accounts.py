@@ -155,8 +155,8 @@ def read_names(path: Path) -> dict[tuple[str, str], str]:
 
 
 def write_name(data: Path, adapter: str, account: str, name: str) -> None:
-    """Write a name into the operator's file. If another account has the name there, its entry is
-    deleted. Comments and all other entries stay. Raises `ValueError` and `OSError`."""
+    """Write a name into the operator's file. If the file gives this name to another account, that
+    entry is deleted. Comments and all other entries stay. Raises `ValueError` and `OSError`."""
     import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a write needs it
 
     path = data / FILE_NAME

@@ -13,7 +13,8 @@ from nekro_core.chat import ChatMessage
 from nekro_core.store import StoreUnavailable
 
 RETRY_S = (0.2, 1.0, 4.0, 15.0)
-"""Pauses in seconds before each further attempt to store a message; the last one repeats."""
+"""Seconds to wait before each further attempt to store a message. The last number is used for all
+later attempts too."""
 
 
 async def accept_patiently(
@@ -25,13 +26,14 @@ async def accept_patiently(
     """Pass a message to ``accept``, and repeat while the store cannot be written. Meanwhile the
     later messages of the chat wait; when the chat's queue is full, the adapter stops reading from
     the platform. A message must not be skipped: the adapter fetches missed messages after the time
-    of the newest stored one, so a skipped message would never be fetched. Any other error is raised
-    after the last pause, so that a message that cannot be stored does not block its chat.
+    of the newest stored message, so a skipped message would never be fetched. An error other than
+    `StoreUnavailable` is raised after the last pause, so that a message that cannot be stored does
+    not block its chat.
 
     Args:
         accept: The function that stores the message, such as `Host.accept`.
         message: The message.
-        pauses: Seconds before each further attempt; the last one repeats.
+        pauses: Seconds before each further attempt; the last number is used for all later attempts.
     """
     for tries in itertools.count():
         try:

@@ -17,7 +17,7 @@ class ContactRequestKind(StrEnum):
 
 
 class ContactRequestState(StrEnum):
-    """What has become of a request."""
+    """The state of a request."""
 
     OPEN = "open"
     """No operator has answered the request through the bot."""
@@ -42,7 +42,7 @@ class ContactRequest:
         text: What the person wrote with the request.
         time: When it came, in seconds since 1970.
         handle: The platform's id of the request. The answer to the request must contain this id.
-        state: What has become of it.
+        state: The state of the request.
         answered_at: When an operator answered or dismissed the request, in seconds since 1970; None
             if it is open.
         reason: The reason that the operator gave for a refusal.
@@ -71,7 +71,7 @@ def request_id_of(adapter: str, account: str, handle: str) -> str:
     Args:
         adapter: The adapter's name.
         account: The platform's id of the bot's account.
-        handle: The platform's name of the request.
+        handle: The platform's id of the request.
 
     Returns:
         The id.

@@ -424,7 +424,8 @@ class Box(Protocol):
         """
 
     async def export_files(self) -> bytes:
-        """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""
+        """Return ``/home/user`` as an uncompressed tar archive, for `import_files` after a
+        restart."""
 
     async def export_changes(self, since: str = "") -> FileChanges:
         """Return what changed under ``/home/user`` since the state ``since``, which is the

@@ -180,7 +180,7 @@ class BoxPackages:
 
     def _show(self, fetched: Path) -> None:
         """Move the fetched packages into the folder that boxes see. The packages of `NAMES` are
-        moved last, because they need the others."""
+        moved last, because they need the other packages."""
         for path in (fetched, *fetched.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         for inner in sorted(fetched.iterdir(), key=lambda each: (each.name in NAMES, each.name)):

@@ -77,8 +77,8 @@ class BoxSupply:
         """Open a supply; leaving the context destroys its boxes. If there are no boxes, ``report``
         is called with the reason, and again each time the reason changes.
 
-        ``owner`` is as in `open_backend`. With ``fetch_packages``, packages of boxes that are not
-        there (`BoxPackages`) are fetched in the background.
+        ``owner`` is as in `open_backend`. With ``fetch_packages``, the packages of boxes
+        (`BoxPackages`) are fetched in the background if they are missing.
         """
         supply = cls(settings, first_pause_s)
         supply._fetches_packages = fetch_packages

@@ -42,8 +42,8 @@ def is_of_this_machine(address: Address) -> bool:
     """Return True if an address belongs to this machine.
 
     Such an address can be public. It must be recognized, because the machine's firewall does not
-    stop a connection from the machine to itself. False for the address of a router that forwards
-    connections to this machine, because that address is not known here.
+    stop a connection from the machine to itself. Returns False for the address of a router that
+    forwards connections to this machine, because this machine does not know that address.
     """
     reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:

@@ -105,7 +105,7 @@ class DocumentStore(Protocol):
             expected: The revision that the writer has read; None if there was no document.
 
         Raises:
-            DocumentConflict: The current revision is another one. Nothing was written.
+            DocumentConflict: The current revision is not ``expected``. Nothing was written.
         """
 
     async def remove(self, name: str, *, expected: str) -> None:
@@ -113,12 +113,12 @@ class DocumentStore(Protocol):
         revisions are kept, unless the document is secret.
 
         Raises:
-            DocumentConflict: The current revision is another one than ``expected``.
+            DocumentConflict: The current revision is not ``expected``.
         """
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
         """Return the revisions of all documents whose name matches one of the patterns, by name. In
-        a pattern, ``*`` matches any characters but ``/``."""
+        a pattern, ``*`` matches any characters except ``/``."""
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """Return the newest revisions, the current one first. At most `KEPT` are stored. A secret
@@ -161,7 +161,8 @@ def check_text(name: str, text: str) -> str:
 
 def matches(name: str, patterns: Collection[str]) -> bool:
     """Return whether a name matches one of the patterns of `DocumentStore.listed`."""
-    depth = name.count("/")  # `fnmatchcase` lets `*` match a slash too
+    # In `fnmatchcase`, ``*`` matches slashes too. So the numbers of slashes are compared.
+    depth = name.count("/")
     return any(each.count("/") == depth and fnmatchcase(name, each) for each in patterns)
 
 
@@ -177,9 +178,9 @@ class FileDocuments:
     """Stores documents as files of a folder. A revision is named after the file's content, so a
     change that was made in an editor is a revision too.
 
-    Earlier revisions are in the folder ``revisions``. What was in a file before a write is kept,
-    also if it was written by hand. Only the owner can read the files. Several processes of one
-    machine can use the same folder.
+    Earlier revisions are in the folder ``revisions``. The text that a file had before a write is
+    kept, also if somebody wrote that text by hand. Only the owner can read the files. Several
+    processes of one machine can use the same folder.
 
     Args:
         folder: The folder.
@@ -237,7 +238,7 @@ class FileDocuments:
         return await anyio.to_thread.run_sync(self._forget_earlier, check_name(name))
 
     def read_now(self, name: str) -> Document | None:
-        """The same as `read`, for callers before the event loop runs. It blocks."""
+        """The same as `read`, for callers that run before the event loop. It blocks."""
         path = self._folder / name
         try:
             text = path.read_bytes().decode()  # `read_text` would change line ends
@@ -251,7 +252,7 @@ class FileDocuments:
         return Document(name=name, text=text, revision=revision_of(text), saved=saved)
 
     def revision_now(self, name: str) -> str | None:
-        """The same as `revision`, for callers before the event loop runs. It blocks."""
+        """The same as `revision`, for callers that run before the event loop. It blocks."""
         try:
             status = (self._folder / name).stat()
         except FileNotFoundError:

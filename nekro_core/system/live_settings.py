@@ -21,7 +21,7 @@ class Applies(Enum):
     AT_ONCE = "at once"
     """At the next use of the setting. This is the default."""
     AFTER_RESTART = "after a restart"
-    """At the next start of the bot, because something was made from the value."""
+    """At the next start of the bot, because the bot uses the value only while it starts."""
 
 
 AT_ONCE: JsonDict = {"applies": Applies.AT_ONCE.value}

@@ -125,7 +125,7 @@ class _Bridge(Generic[T]):
         """Drive the coroutine in the greenlet. Each value that the coroutine passes to the event
         loop goes to the waiter, which passes it on."""
         waiter = getcurrent().parent
-        assert waiter is not None, "a greenlet has one"
+        assert waiter is not None, "every greenlet except the main greenlet has a parent"
         steps = self._coroutine.__await__()
         try:
             passed = next(steps)

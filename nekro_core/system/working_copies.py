@@ -60,7 +60,7 @@ class DocumentsDiffer(DocumentError):
 
 
 class BrokenDocument(DocumentError):
-    """A changed file is not whole, so it is not given to other processes. The text names the file
+    """A changed file cannot be parsed, so other processes do not get it. The text names the file
     and the line."""
 
 
@@ -114,7 +114,7 @@ class WorkingCopies:
         return self._problems
 
     async def follow(self) -> None:
-        """Settle every `LOOK_S` seconds until cancelled. An error is logged once."""
+        """Call `settle` every `LOOK_S` seconds until cancelled. An error is logged once."""
         problem = ""
         while True:
             await anyio.sleep(LOOK_S)
@@ -353,7 +353,7 @@ class WorkingCopies:
         """Copy the file to the shared document."""
         found = await self._files.read(name)
         if (found.revision if found else None) != mine:
-            return  # It changed again; the next call sees it.
+            return  # The file changed again; the next call copies it.
         if found is not None:
             await anyio.to_thread.run_sync(_check_form, name, found.text)
         shared = await self._write_shared(name, found.text if found else None, theirs)
@@ -466,7 +466,7 @@ def forget_state(folder: Path) -> None:
 
 
 def _check_form(name: str, text: str) -> None:
-    """Check that a text is whole. Raises `BrokenDocument`."""
+    """Check that the text of a TOML, JSON or YAML file can be parsed. Raises `BrokenDocument`."""
     text = text.removeprefix("\ufeff")
     try:
         if name.endswith(".toml"):

@@ -43,8 +43,8 @@ class StampedMessage:
 
     Attributes:
         record: The record that will be stored.
-        unique_id: The same for a message and its duplicate; None if duplicates cannot be
-            recognized.
+        unique_id: A text that is the same for a message and its duplicate; None if duplicates
+            cannot be recognized.
         arrived: When the message arrived, on the inbox's clock.
         chat_name: The name of its chat; empty if the platform did not say it.
     """

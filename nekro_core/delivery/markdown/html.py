@@ -10,7 +10,7 @@ from nekro_core.delivery.markdown.parser import is_web_address, parse_markdown
 
 _TAGS = frozenset(
     """a blockquote br code div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th
-    thead tr ul""".split()  # noqa: SIM905 - one name after another reads better
+    thead tr ul""".split()  # noqa: SIM905 - the names are easier to read
 )
 _FORMULA_TAGS = frozenset(
     """math mfenced mfrac mi mmultiscripts mn mo mover mpadded mphantom mroot mrow mspace msqrt
@@ -109,7 +109,8 @@ class _Writer:
             case "root" | "inline":
                 written = self._inside(node)
             case "paragraph" if node.hidden:
-                # Items of a list without empty lines have no distance between them.
+                # The parser hides the paragraphs in a list without empty lines. They get no ``<p>``,
+                # which would make space between the items.
                 written = f"{self._inside(node)}\n"
             case _:
                 written = self._element(node)

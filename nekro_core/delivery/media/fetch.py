@@ -151,7 +151,7 @@ class Fetcher:
         request = client.build_request(
             "GET",
             url.copy_with(host=address, username=None, password=None),
-            # A compressed body could be small on the wire and large in memory.
+            # Ask for an uncompressed body: a small compressed body could be large in memory.
             headers={"Host": url.netloc.decode(), "Accept-Encoding": "identity"},
             extensions={"sni_hostname": url.raw_host.decode()},
         )

@@ -39,7 +39,7 @@ _LEAST_FREE = 64 * 1024 * 1024
 _MAX_NAME = 120
 _SLICE = 50
 _PAUSE_S = 0.05
-"""The bot deletes `_SLICE` old files, then pauses so that new media can be stored, and so on."""
+"""Seconds to wait after each `_SLICE` deleted files, so that new media can be stored meanwhile."""
 _PIECE = 1024 * 1024
 
 

@@ -329,8 +329,8 @@ class Announcements:
 
 
 def _read_all(folder: Path) -> dict[str, _Announcement]:
-    """Read the newest files, and delete the others. A file of the newest that cannot be read is
-    skipped and stays."""
+    """Read the newest files, and delete the others. If one of the newest files cannot be read, it
+    is skipped and not deleted."""
     found: dict[str, _Announcement] = {}
     for number, path in enumerate(sorted(folder.glob("*.jsonl"), reverse=True)):
         if number >= MOST_KEPT:

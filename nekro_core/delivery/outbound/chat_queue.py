@@ -4,7 +4,8 @@ the order of these calls.
 `KeyedQueue` cannot be used here, because it runs each job in a separate task. A send must run in
 its caller's task, so that the caller gets the receipts and can cancel the send. `KeyedLimiter`
 cannot be used either, because it cannot reserve a place. A send reserves its place without an
-await, before its rows are committed, so that the rows and their next state share a commit.
+await, before its rows are committed, so that the rows and their next state are stored in one
+commit.
 """
 
 from collections import deque

@@ -36,7 +36,8 @@ are compared with the platform's history. A page of that history has at most 100
 
 @dataclass(slots=True, eq=False)
 class OutgoingCall:
-    """One platform call. ``receipt`` is set once the call is decided or parked.
+    """One platform call. ``receipt`` is set once the call is decided or parked. A call is parked,
+    that is, it waits in its chat's queue, if it could not be made yet or if its outcome is unknown.
 
     ``parked`` is the time at which the call was parked. ``doubted`` is the time at which the call
     began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,

@@ -87,8 +87,8 @@ class PlatformCaller:
         return self._settings.call_s + size // self._settings.call_bytes_s
 
     def can_confirm(self, chat_key: ChatKey) -> bool:
-        """Return whether the platform can be asked about a call. True also if its adapter is not
-        loaded yet."""
+        """Return True if the platform can be asked about a call, or if its adapter is not loaded
+        yet."""
         adapter = self.adapter(chat_key)
         return self._settings.settle_s > 0 and (
             adapter is None or isinstance(adapter, SupportsConfirmation)

@@ -242,7 +242,7 @@ class PlatformAccounts(Protocol):
 
         Raises:
             UnknownAccount: There is no such account.
-            AccountLocked: This account cannot be paused alone.
+            AccountLocked: A setting defines the account, and `live` is False.
             OSError: The settings cannot be stored.
         """
 

@@ -56,8 +56,8 @@ class DescriptorSocket:
         folder.chmod(0o711)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # A short path through the folder's descriptor, because the path of a socket may have
-            # at most 107 bytes.
+            # Use a short path through the folder's descriptor, because the path of a socket may
+            # have at most 107 bytes.
             place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
             try:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")

@@ -9,7 +9,7 @@ import time
 import guest_files as files
 import guest_tar
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any

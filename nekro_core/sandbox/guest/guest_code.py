@@ -16,7 +16,7 @@ import guest_values
 from guest_minimal_stdlib import dumps, loads
 from guest_wire import BlockingChannel
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

@@ -16,7 +16,7 @@ import os
 import guest_processes
 import guest_socket_memory
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

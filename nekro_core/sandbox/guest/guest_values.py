@@ -19,7 +19,7 @@ import sys
 from guest_minimal_stdlib import dumps_unescaped
 from guest_wire import TEXT_LIMIT
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -210,7 +210,7 @@ _loaders: list[Any] = []
 
 
 def _make_loader() -> Any:
-    # Imported here, because `pickle` and its imports would be the slowest part of a cold start.
+    # Imported here, because the import of `pickle` would be the slowest part of a box's start.
     from pickle import Unpickler
 
     class Loader(Unpickler):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # at most so many processes are read; a box has fewer
+_MOST = 4096  # at most this many processes are read; a box has fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def proportional_memory(pids: Iterable[int]) -> int:
         except PermissionError:
             memory += usage([pid]).memory_bytes
         except OSError:
-            pass  # it ended
+            pass  # the process has ended
     return memory
 
 
@@ -97,7 +97,7 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
         except PermissionError:
             found += unknown
         except OSError:
-            pass  # it ended
+            pass  # the process has ended
     return found
 
 

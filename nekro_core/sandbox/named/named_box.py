@@ -223,7 +223,8 @@ class NamedBox:
                 self._saved = saved
                 return True
             finally:
-                self._changed = self._changed or saved is None  # None: an error or cancelled
+                # `saved` is None if saving has failed or was cancelled.
+                self._changed = self._changed or saved is None
 
     async def sleep(self) -> bool:
         """Save the box and end its processes; return whether it sleeps. The box stays awake if a

@@ -40,8 +40,8 @@ _MAX_FOLDER = 100
 
 
 class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored properties of a box. ``sleep_after_s`` seconds after the last use, it is put to
-    sleep."""
+    """The stored properties of a box. ``sleep_after_s`` seconds after the last use, the box is put
+    to sleep."""
 
     image: str
     sleep_after_s: float

@@ -14,7 +14,8 @@ MOST_LINES = 5000
 MOST_BYTES = 8 * 1024 * 1024
 """Approximate maximum size of the lines in memory, in bytes."""
 QUEUE = 500
-"""Number of lines by which a follower may lag behind. It then misses lines, and is told so."""
+"""Number of lines by which a follower may lag behind. If it lags behind further, it misses lines
+and gets a `MissedLines`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class ToolIndex:
         words = content_words(plain)
         joined = (
             first + second for first, second in pairwise(words)
-        )  # スタックオーバーフロー is two English words
+        )  # スタックオーバーフロー stands for two English words
         heard = _sounds(runs_of_katakana(plain), chain(words, joined), katakana="~k", english="~e")
         return terms | dict.fromkeys(heard, 1.0)
 
