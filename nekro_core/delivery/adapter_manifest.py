@@ -48,8 +48,8 @@ class AdapterManifest:
             adapters in folders; an adapter in an installed package must be named there.
         settings: Prefixes of the adapter's environment variables, in lower case, each ending in
             ``_``. The bot passes the variables with these prefixes to the adapter.
-        settings_as_text: Whether these variables are passed as text. Otherwise a value that is
-            valid JSON is parsed.
+        settings_as_text: Whether the variables of ``settings`` are passed as text. Otherwise a
+            value that is valid JSON is parsed.
         extra: The argument of ``pip install`` that installs the adapter's dependencies; may be
             empty.
         eraser: The `AdapterEraser` that deletes a person's data, as ``module:function`` in the

@@ -20,10 +20,10 @@ class MediaKeeper(Protocol):
         """Store bytes that are already in memory.
 
         Args:
-            chat_key: The chat that received them.
+            chat_key: The chat that received the bytes.
             data: The bytes.
             name: The file name that people see.
-            expect: The kind that it must have; empty for the kind that its name suggests.
+            expect: The kind that the medium must have; empty for the kind that its name suggests.
 
         Returns:
             The stored medium, or one with a ``problem``.
@@ -35,7 +35,7 @@ class MediaKeeper(Protocol):
         """Fetch a URL and store its content.
 
         Args:
-            chat_key: The chat that received it.
+            chat_key: The chat that received the URL.
             url: ``http(s)``, ``data:`` or ``base64://``.
             name: The file name that people see.
             expect: As for `keep_bytes`.
@@ -46,7 +46,7 @@ class MediaKeeper(Protocol):
 
 
 class MediaLinker(Protocol):
-    """Makes signed, short-lived links to stored media. The bot's web server answers them."""
+    """Makes signed, short-lived links to stored media. The bot's web server serves the files."""
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
         """Make a link to a medium of the chat.

@@ -45,7 +45,7 @@ class DeliverySettings(SendRateSettings):
     read those of a person. The code of the run waits meanwhile."""
 
     pace_longest_s: float = Field(default=6.0, ge=0)
-    """Maximum of that wait in seconds."""
+    """Maximum of the wait that ``pace_chars_s`` causes, in seconds."""
 
     waiting_per_chat: int = Field(default=200, gt=0)
     """Maximum number of messages that wait for one chat (account offline, platform slow). Further

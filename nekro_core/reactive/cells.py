@@ -131,7 +131,7 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def pending(self) -> bool:
-        """Whether the function runs."""
+        """Return True if the function runs."""
         return self.state.pending
 
     @property
@@ -147,8 +147,8 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether the function of this cell runs, or the function of a cell that the inputs depend
-        on."""
+        """Return True if the function of this cell runs, or the function of a cell that the inputs
+        depend on."""
         return self._seen().waiting
 
     @property

@@ -62,7 +62,7 @@ class ExecResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the exit code is 0."""
+        """Return True if the exit code is 0."""
         return self.exit_code == 0
 
     def __str__(self) -> str:

@@ -76,7 +76,7 @@ def resolve(value: Any, depth: int = 0) -> Any:
 
 
 def is_readable(value: Any) -> bool:
-    """Whether a value is a `Readable`."""
+    """Return True if a value is a `Readable`."""
     return callable(value) and callable(getattr(value, "get", None)) and not isinstance(value, type)
 
 

@@ -42,8 +42,8 @@ class BadSchedule(NekroError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Says when a timer is due. `parse` makes a checked schedule. An empty zone means the
-    machine's."""
+    """Says when a timer is due. `parse` makes a checked schedule. An empty zone means the machine's
+    time zone."""
 
     cron: str
     timezone: str = ""
@@ -107,7 +107,7 @@ def parsed_cron(expression: str) -> str:
 
 
 def parsed_zone(name: str) -> str:
-    """Check the name of a zone; empty means the machine's. Raises `BadSchedule`."""
+    """Check the name of a time zone; empty means the machine's zone. Raises `BadSchedule`."""
     name = (name or "").strip()
     zone_of(name)
     return name
@@ -115,7 +115,8 @@ def parsed_zone(name: str) -> str:
 
 @lru_cache(256)
 def zone_of(name: str) -> tzinfo:
-    """Return the zone of an IANA name; the machine's for an empty one. Raises `BadSchedule`."""
+    """Return the time zone with an IANA name; for an empty name the machine's. Raises
+    `BadSchedule`."""
     if not name:
         return _machine_zone()
     try:

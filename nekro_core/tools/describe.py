@@ -61,9 +61,9 @@ def describe(
     """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. For a faulty handler no error
     is raised; its faults are in the returned problems.
 
-    With ``lenient``, the first parameter is the context whatever its name, unless its annotation is
-    a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If the
-    return annotation shows that this will happen, there is a warning.
+    With ``lenient``, the first parameter is the context whatever its name is, unless its annotation
+    is a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If
+    the return annotation shows that this will happen, there is a warning.
     """
     where = place_of(function)
     python_name = _python_name(function)

@@ -39,7 +39,7 @@ def type_schema(annotation: Any) -> dict[str, Any]:
 
 
 def names_host_path(schema: Any) -> bool:
-    """Whether a value of this schema contains a `pathlib` path at any level."""
+    """Return True if a value of this schema contains a `pathlib` path at any level."""
     if isinstance(schema, Mapping):
         if schema.get("format") in _PATH_FORMATS:
             return True
@@ -129,7 +129,8 @@ def _lenient_adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation, config=_LENIENT)
     except PydanticUserError as error:
-        # Models, dataclasses and TypedDicts have their own configuration, so none may be passed.
+        # Pydantic's classes, dataclasses and TypedDicts have a configuration of their own, and
+        # Pydantic accepts no other configuration for them.
         if error.code != "type-adapter-config-unused":
             raise
         return TypeAdapter(annotation)

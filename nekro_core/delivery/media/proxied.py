@@ -11,8 +11,8 @@ _ALL_ENDS = httpx.Limits(max_keepalive_connections=0)
 class _NamedContext(ssl.SSLContext):
     """Encrypts for the host ``name``, whatever host a caller connects to.
 
-    httpx asks a proxy for the host of the URL and encrypts for the same host. The URL has the
-    checked address, but a certificate has the name.
+    httpx asks a proxy to connect to the host of the URL, and expects a certificate for the same
+    host. In this bot the URL contains the checked address, but the certificate contains the name.
     """
 
     name: str
@@ -42,7 +42,7 @@ def proxied_client(proxy: str, name: str, silent_s: float) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             proxy=proxy, verify=context, trust_env=False, timeout=silent_s, limits=_ALL_ENDS
         )
-    except ImportError as error:  # SOCKS needs a package
+    except ImportError as error:  # SOCKS needs a package that may be missing
         raise ValueError(
             f"the proxy {proxy.partition('://')[0]}:// cannot be used: {error}"
         ) from None

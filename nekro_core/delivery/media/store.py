@@ -40,7 +40,7 @@ _LEAST_FREE = 64 * 1024 * 1024
 _MAX_NAME = 120
 _SLICE = 50
 _PAUSE_S = 0.05
-"""The bot deletes `_SLICE` old files, then pauses so that new media can be stored, and so on."""
+"""Seconds to wait after each `_SLICE` deleted files, so that new media can be stored meanwhile."""
 _PIECE = 1024 * 1024
 
 
@@ -121,7 +121,7 @@ class MediaStore:
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
         """Read a medium of this chat by its `Media.path`. Returns None if the path belongs to
-        another chat, is no medium's path, or the file was deleted."""
+        another chat or is not the path of a medium, or if the file was deleted."""
         inside = self._inside(chat_key, path)
         if inside is None:
             return None
@@ -212,7 +212,7 @@ class MediaStore:
         return gone
 
     def _let_go(self, paths: list[Path], before: float) -> int:
-        self._used.clear()  # each chat's next medium starts a new count
+        self._used.clear()  # sizes are measured again when media are stored
         return delete_expired(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
@@ -311,8 +311,8 @@ class MediaStore:
             return
         aged = sorted((entry.stat().st_mtime, Path(entry.path)) for entry in os.scandir(folder))
         for _, path in aged:
-            # Delete down to nine tenths of the quota, so that the next medium does not search
-            # again.
+            # Delete files until nine tenths of the quota remain. Then the next medium can be stored
+            # without another search for old files.
             if self._used[chat_key] <= self._settings.chat_quota_bytes * 0.9:
                 break
             if path != newest:

@@ -38,8 +38,8 @@ class DockerBackend:
     Its background tasks run in ``tasks``; close the backend before ``tasks`` ends. ``owner`` is the
     identity of the data folder that the caller has locked, or empty. At the start, containers of
     processes that have ended are removed. For a container that was made on another machine, in
-    another PID namespace, or before this machine restarted, only this identity shows that its
-    process has ended (`orphans`).
+    another PID namespace, or before this machine restarted, only this identity shows that the
+    process that made the container has ended (`orphans`).
     """
 
     name = "docker"

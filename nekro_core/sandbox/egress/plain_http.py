@@ -76,8 +76,9 @@ class PlainRequest:
     async def pass_on(self, inside: HttpStream, outside: ByteStream) -> None:
         """Forward the request and the answer.
 
-        Raises the errors of ``count``, and `DestinationUnreachable` if there was no head of an
-        answer. If the answer ends too early, the connection to the box ends too early as well."""
+        Raises the errors of ``count``, and `DestinationUnreachable` if the server sent no head of
+        an answer. If the answer ends too early, the connection to the box ends too early as
+        well."""
         there = HttpStream(h11.CLIENT, outside)
         idle = IdleTimeout(self._idle_s)
         failures: list[Exception] = []

@@ -110,7 +110,7 @@ def filter_calls(program: bytes) -> None:
     ``tests/system/confinement/test_jail_filter.py`` checks that it has the same result as
     ``docker/inside/load_guest.py``.
     """
-    length = len(program) // 8  # bytes of an instruction
+    length = len(program) // 8  # an instruction has 8 bytes
     try:
         from _ctypes import _SimpleCData, addressof, call_function, dlopen, dlsym
 

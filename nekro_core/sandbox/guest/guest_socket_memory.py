@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -132,8 +132,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
 
 
 def _find_packages(settings: SandboxSettings, interpreter: Interpreter) -> BoxPackages | None:
-    """Return the packages of boxes, whose folder exists then; None if there are to be none or the
-    folder cannot be made."""
+    """Make the folder for the packages of boxes, and return the packages. Return None if the
+    settings switch the packages off, or if the folder cannot be made."""
     if not settings.packages:
         return None
     packages = BoxPackages(

@@ -119,7 +119,8 @@ class JailProcesses:
             raise
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the box for lack of memory since the last call."""
+        """Return True if the kernel killed a process of the box for lack of memory since the last
+        call."""
         return self._group is not None and self._group.starved()
 
     def tree(self) -> list[int]:

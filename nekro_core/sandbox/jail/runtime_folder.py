@@ -71,7 +71,8 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
-    # A box can read the host paths of its mounted files. So the folder should not be in a home.
+    # A box can read the host paths of its mounted files. So the folder should not be in a user's
+    # home folder.
     tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *temp_parents())))
     for parent in tried:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):

@@ -164,12 +164,12 @@ class BoxConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether the box can be used."""
+        """Return True if the box can be used."""
         return self._channel is not None and not self.lost_reason
 
     @property
     def busy(self) -> bool:
-        """Whether code may run in the box: a run, a command, or a background process of a
+        """Return True if code may run in the box: a run, a command, or a background process of a
         command."""
         return self.run is not None or self.executor_pid != 0
 

@@ -41,8 +41,8 @@ _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run can use up a box's memory in less than this time. So after a shorter run, ``starved`` is
-not called, because it reads a file."""
+"""No run can use up a box's memory in less than this time. So ``starved``, which reads a file, is
+not called after a shorter run."""
 
 _TIMED = 200
 """Maximum number of pieces of source whose times are measured."""
@@ -155,7 +155,7 @@ class BoxRun:
 
     @property
     def is_running_code(self) -> bool:
-        """Whether the run is executing code, and not waiting for source or for an answer."""
+        """Return True if the run is executing code, and not waiting for source or for an answer."""
         return self._running_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:

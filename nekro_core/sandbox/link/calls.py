@@ -48,7 +48,7 @@ def decode_call(text: bytes, body: bytes) -> GuestCall:
 def decode_quickly(text: bytes) -> GuestCall | None:
     """Decode a simple call. Returns None if the call needs the strict decoder. A simple call has no
     long number, and the keyword arguments are its only dict. The call's text has as many colons as
-    the decoded dict has keys, so no key was there twice."""
+    the decoded dict has keys, so the text has no key twice."""
     if b'"$' in text or text.count(b"{") != 1 or text.count(b"[") > _DEPTH:
         return None
     if _LONG_NUMBER.search(text):

@@ -26,8 +26,8 @@ class HandoverError(NekroError):
 
 
 def make_view(module: str, name: str) -> Any:
-    """A placeholder, never called. Pickles refer to it by name, and in the guest this name is the
-    function that makes views."""
+    """A placeholder that is never called. Pickles refer to it by name; in the guest, the function
+    of this name makes views."""
     raise NotImplementedError(f"views are made in the guest: {module}.{name}")
 
 

@@ -59,7 +59,7 @@ class NamedBoxes:
 
     @property
     def running(self) -> list[NamedBox]:
-        """The running boxes, the one unused longest first."""
+        """The running boxes; the box that was unused longest is the first."""
         return sorted(
             (named for named in self._running if named.running), key=lambda named: named.idle_since
         )

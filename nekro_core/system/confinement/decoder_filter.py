@@ -83,9 +83,9 @@ class _Program(ctypes.Structure):
 
 
 def install(library: ctypes.CDLL, *, files_read: bool = False) -> bool:
-    """Install the filter for all threads of this process. It cannot be removed. False if the kernel
-    does not support filters or there is none for this processor. The process must have set
-    ``no_new_privs`` before. For ``files_read`` see `build_filter`."""
+    """Install the filter for all threads of this process. It cannot be removed. Returns False if
+    the kernel does not support filters or if there is no filter for this processor. The process
+    must have set ``no_new_privs`` before. For ``files_read`` see `build_filter`."""
     machine = os.uname().machine
     if machine not in MACHINES:
         return False

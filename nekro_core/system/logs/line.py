@@ -39,7 +39,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """The conditions by which lines are searched. An empty one matches every line.
+    """The conditions by which lines are searched. A filter without conditions matches every line.
 
     Attributes:
         severity: The lowest severity.

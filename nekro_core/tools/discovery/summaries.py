@@ -115,8 +115,8 @@ def _word_ends(text: str) -> list[int]:
 
 
 def _shown(text: str, end: int) -> str:
-    """The beginning of a text with an ellipsis. Words that say nothing at the end (``of the``) are
-    left out there."""
+    """The beginning of a text with an ellipsis. Words at the end that say nothing (``of the``) are
+    left out."""
     if end == len(text):
         return text
     beginning = _EMPTY_END.sub("", text[:end]).rstrip()
@@ -124,6 +124,6 @@ def _shown(text: str, end: int) -> str:
 
 
 def _is_cjk(text: str) -> bool:
-    """Whether at least a third of a text's characters are Chinese or Japanese."""
+    """Return True if at least a third of a text's characters are Chinese or Japanese."""
     found = sum(1 for each in text if "\u3041" <= each <= "\u9fff")
     return found * 3 >= len(text)
