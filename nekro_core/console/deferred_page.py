@@ -1,8 +1,9 @@
-"""Makes the page after the start, because importing NiceGUI takes a fourth of the start's time.
+"""Makes the console's pages only after the bot has started, because importing NiceGUI takes a
+quarter of the time of a start.
 
-The import begins when a person opens the page, or `QUIET_S` after the start. It does not begin at
+The import begins when a person opens a page, or `QUIET_S` after the start. It does not begin at
 once, because platforms deliver missed messages right after the start, and the import would delay
-the answers.
+the answers to them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,15 +19,15 @@ from nekro_core.chat.catalogue import preferred
 from nekro_core.console.texts import console_texts
 
 QUIET_S = 2.0
-"""Seconds after the start until the page is made, if no person opens it before."""
+"""Seconds after the start when the pages are made, unless a person opens one before."""
 
 MakePage = Callable[[], Awaitable[AbstractAsyncContextManager[ASGIApp]]]
 
 
 class DeferredPage:
-    """An ASGI application whose requests wait until the page is made.
+    """An ASGI application whose requests wait until the pages are made.
 
-    If the page cannot be made, the error is logged, and each request gets an answer that says so.
+    If the pages cannot be made, the error is logged, and each request gets an answer that says so.
     The platforms and the HTTP API still work.
     """
 
@@ -39,14 +40,14 @@ class DeferredPage:
         self._decided = anyio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the page, then pass the request to it."""
+        """Wait for the pages, then pass the request to them."""
         self._wanted.set()
         await self._decided.wait()
         page = self._page or _no_page(scope)
         await page(scope, receive, send)
 
     async def keep(self) -> None:
-        """Make the page, and serve it until the site is closed."""
+        """Make the pages, and serve them until the site is closed."""
         try:
             await self._quiet_over()
             if self._closing.is_set():
@@ -61,7 +62,7 @@ class DeferredPage:
             self._decided.set()
 
     async def _quiet_over(self) -> None:
-        """Wait until a person opens the page, the site closes, or the time is over."""
+        """Wait until a person opens a page, the site closes, or `QUIET_S` is over."""
         with anyio.move_on_after(self._quiet_s):
             async with anyio.create_task_group() as tasks:
 

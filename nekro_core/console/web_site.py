@@ -1,4 +1,5 @@
-"""Puts the bot's web site together: the guard, the login, the pages, and what adapters add."""
+"""Builds the bot's web site from the guard, the login, the pages, and the routes and pages of
+adapters."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -143,8 +144,8 @@ class ConsoleSite:
         )
 
     def start(self, tasks: TaskGroup) -> None:
-        """Make the pages some seconds from now, or when the first browser comes. Call it after
-        `install`."""
+        """Make the pages some seconds after this call, or when the first browser opens a page. Call
+        this after `install`."""
         if self._page is not None:
             tasks.start_soon(self._page.keep)
 
@@ -168,7 +169,8 @@ class ConsoleSite:
 
 
 def _allowed(area: str) -> Callable[[HTTPConnection], Coroutine[Any, Any, None]]:
-    """Make a dependency of routes that checks the role and the scopes of who asks."""
+    """Make a FastAPI dependency that checks the role and the scopes of the person who makes the
+    request."""
 
     async def check(connection: HTTPConnection) -> None:
         actor: Actor = connection.state.actor

@@ -97,8 +97,8 @@ class _Translated:
             case IntegrityError() | sqlite3.IntegrityError():
                 raise UniqueConflict(f"a unique key is taken already: {error}") from error
             case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
-                # ValueError includes UnicodeEncodeError, and is aiosqlite's error for a closed
-                # connection.
+                # ValueError: a text cannot be encoded (UnicodeEncodeError), or the connection is
+                # closed (aiosqlite raises a ValueError).
                 raise StoreError(f"the database refused a value: {error}") from error
             case OverflowError():
                 raise StoreError(f"the database refused a value: {error}") from error

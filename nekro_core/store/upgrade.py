@@ -72,7 +72,7 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
     try:
         await to_thread.run_sync(_copy_database, path, fresh)
         async with TortoiseContext() as context:
-            # The copy needs no syncing yet: it is synced before it replaces the original.
+            # The copy is synced once before it replaces the original, so need not be synced now.
             credentials = {"file_path": str(fresh), "synchronous": "OFF"}
             await context.init(configuration("tortoise.backends.sqlite", credentials))
             if applied is None:
@@ -107,8 +107,8 @@ async def upgrade_connection(
     connection: BaseDBAsyncClient,
     whole: Callable[[str], AbstractAsyncContextManager[BaseDBAsyncClient]] | None = None,
 ) -> None:
-    """Migrate the database of a connection, inside the transaction that ``whole`` opens, if given.
-    Raises `DatabaseTooNew` and `MigrationFailed`."""
+    """Migrate the database of a connection. ``whole`` opens the transaction for the migrations;
+    without it, each migration commits by itself. Raises `DatabaseTooNew` and `MigrationFailed`."""
     keys = await MigrationRecorder(connection).applied_migrations()
     pending = _pending([key.name for key in keys if key.app_label == APP], "the database")
     if not pending:

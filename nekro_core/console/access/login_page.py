@@ -17,8 +17,8 @@ def login_page(accept_language: str, problem: str = "") -> str:
 
 
 def code_page(accept_language: str, half_login: str, problem: str = "") -> str:
-    """Make the form for the code of the second factor. ``half_login`` is the secret that says who
-    gave the right password."""
+    """Make the form for the code of the second factor. ``half_login`` is the secret by which the
+    bot knows who gave the right password."""
     return _made("code.html", accept_language, problem=problem, half_login=half_login)
 
 

@@ -1,5 +1,5 @@
-"""Tests an endpoint for the operator: whether it is reached, takes the key, knows the model, how
-fast it is, and what it can do.
+"""Tests an endpoint for the operator: whether it can be reached, accepts the key and knows the
+model; how fast it is; and what it can do.
 
 ::
 
