@@ -16,7 +16,7 @@ _EMBEDDED = "embedded"
 async def draw_model_roles(view: View) -> None:
     """Draw the list where it is called. It follows changes of others, and the cool-downs."""
     heading(view.say("models.roles"))
-    ui.label(view.say("models.roles_lead")).classes("nc-soft")
+    ui.label(view.say("models.roles_lead")).classes("nc-lead")
     place = ui.element("div").classes("nc-list")
     cards: dict[str, _RoleCard] = {}
 
