@@ -1,7 +1,7 @@
 """Writes people's and models' words on lines, without characters that people do not see.
 
 Notes and summaries are words of people, or of a model that has read such words. The prompt quotes
-each of their lines like the messages of people, so no instruction is taken from them.
+each of their lines like the messages of people, so that the model does not obey them.
 """
 
 import re
@@ -17,8 +17,8 @@ _UNSEEN = re.compile(
 """Control characters, direction marks and zero-width characters. People do not see them."""
 _SPACES = re.compile(r" {2,}")
 _READ_FACTOR = 4
-"""Only this many times the wanted characters are cleaned: a megabyte of zero-width characters would
-otherwise hold all chats up."""
+"""Of a text, at most this many times the wanted number of characters are read. Without this limit,
+a megabyte of zero-width characters would block all chats."""
 
 
 def one_line(text: str, limit: int) -> str:

@@ -19,7 +19,7 @@ _MAX_TOKENS = 1024
 """Maximum tokens of the reply."""
 _MOST_RECORDS = 200
 _LIMIT_S = 120.0
-"""Longest time of a trial in seconds."""
+"""Maximum number of seconds of a trial."""
 
 
 class NothingToAnswer(NekroError):
@@ -31,8 +31,8 @@ class PersonaTrial:
     """The outcome of a trial.
 
     Attributes:
-        reply: What the bot would write. Nothing of it was sent or stored.
-        question: The record that it answers.
+        reply: The text that the bot would write. It was neither sent nor stored.
+        question: The record that the reply answers.
         model: The name of the model.
         seconds: How long the request took.
         usage: The tokens of the request; None if the endpoint reported none.
@@ -57,8 +57,8 @@ async def try_persona(
 ) -> PersonaTrial:
     """Ask the model how it would answer the last message of a chat with another persona.
 
-    The prompt has the rules for a model that writes plain words, no functions and no additions of
-    plugins. Nothing is sent, stored or counted in quotas.
+    The prompt has the rules for a model that writes plain words. It has no functions and no
+    additions of plugins. The reply is not sent, stored or counted in quotas.
 
     Args:
         services: The bot's services.

@@ -39,14 +39,14 @@ def is_silence(text: str) -> bool:
 
 
 def may_be_no_words(beginning: str) -> bool:
-    """Return whether a reply that begins like this may be silence, a call or code, so that its
-    beginning must not be sent before its end is known."""
+    """Return whether a reply that begins like this may turn out to be silence, a call or code. Do
+    not send such a beginning before the whole reply is known."""
     return beginning.lstrip().startswith(_NOT_WORDS) or is_silence(beginning)
 
 
 def json_calls(text: str, is_tool: Callable[[str], bool]) -> list[FunctionCall]:
-    """Return the calls if a whole reply is JSON that calls tools; else nothing. ``is_tool`` says
-    whether a function of this name exists."""
+    """If a whole reply is JSON that calls tools, return the calls; otherwise an empty list.
+    ``is_tool`` says whether a function of this name exists."""
     found = _WRAPPED.match(text) if len(text) <= _MOST_CHARS else None
     if found is None:
         return []

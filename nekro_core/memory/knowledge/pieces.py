@@ -19,8 +19,8 @@ _MAX_HEADING = 200
 
 
 def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
-    """Yield the pieces of a document, at most `MAX_PIECES`. No piece has text of two headings. It
-    blocks: 2,000,000 characters take about a second."""
+    """Yield the pieces of a document, at most `MAX_PIECES`. A piece never has text from under two
+    headings. This function blocks: 2,000,000 characters take about a second."""
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
     left = MAX_PIECES
     for section in document.sections:
@@ -44,7 +44,7 @@ def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[Indexe
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a Markdown text with their headings. A line with ``#`` in a block of code
-    is no heading."""
+    is not a heading."""
     fences = [each.start() for each in _FENCE.finditer(text)]
     begin, heading, fence = 0, "", 0
     for found in _HEADING.finditer(text):
@@ -59,5 +59,6 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def searchable(text: str) -> str:
-    """Return the words of a text as they are searched: Chinese and Japanese in pairs."""
+    """Return the words of a text for the word index. Chinese and Japanese characters are returned
+    in pairs."""
     return " ".join(split_words(text))
