@@ -109,8 +109,8 @@ class _Writer:
             case "root" | "inline":
                 written = self._inside(node)
             case "paragraph" if node.hidden:
-                # The parser hides the paragraphs in a list without empty lines. They get no ``<p>``,
-                # which would make space between the items.
+                # The parser hides the paragraphs in a list without empty lines. They get no
+                # ``<p>``, which would make space between the items.
                 written = f"{self._inside(node)}\n"
             case _:
                 written = self._element(node)
