@@ -38,7 +38,8 @@ out."""
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellState(Generic[T]):
-    """The state of a cell at one moment: idle, running, done or failed.
+    """The state of a cell at one moment: idle, running, done or failed. A cell is idle while an
+    input that it needs is missing.
 
     Attributes:
         pending: Whether the cell's function runs now.

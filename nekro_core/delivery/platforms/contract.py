@@ -295,7 +295,7 @@ class PlatformAccounts(Protocol):
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
 
         Returns:
-            The values and lines to enter there.
+            The values and lines to enter on the other side.
 
         Raises:
             UnknownAccount: There is no such account.

@@ -1,4 +1,8 @@
-"""Writes one short line for each deferred tool, with limits on length and number."""
+"""Writes one short line for each deferred tool, with limits on length and number.
+
+A deferred tool is a tool that the prompt does not show in full. Its line is ``name: brief``; the
+brief is the first sentence of the tool's description.
+"""
 
 import re
 from collections import Counter
