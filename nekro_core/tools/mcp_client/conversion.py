@@ -146,8 +146,8 @@ def _parameters(
 
 
 def _cleaned(told: Mapping[str, Any], server: McpServerConfig) -> dict[str, Any]:
-    """Return a parameter's schema without secrets. A default with a secret is left out: the server
-    uses it anyway if it gets no value."""
+    """Return a parameter's schema without secrets. A default with a secret is left out: if the
+    server gets no value, it uses its default anyway."""
     clean: dict[str, Any] = server.cleaned(dict(told))
     if "default" in told and clean.get("default") != told["default"]:
         del clean["default"]
