@@ -94,7 +94,7 @@ class DocumentStore(Protocol):
 
     async def revision(self, name: str) -> str | None:
         """Return the name of the current revision; None if there is no such document. This is
-        cheap, so a caller can use it to notice changes, also those that are made by hand."""
+        cheap, so a caller can use it to notice changes, also changes that are made by hand."""
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
         """Write a new revision and return its name.

@@ -190,7 +190,7 @@ class RunManager:
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
         """Kill all processes except the supervisor, the executor and its descendants, ``run``, the
-        spare process and the frozen one.
+        spare process and the frozen process.
 
         Return whether there were such processes.
         """
@@ -345,7 +345,8 @@ class RunManager:
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # Another process of the run may have resumed the frozen one with SIGCONT: try again.
+            # Another process of the run may have resumed the frozen process with SIGCONT: try
+            # again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):

@@ -43,7 +43,7 @@ _FILLING = re.compile(
 
 
 def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINES) -> list[str]:
-    """Make a line ``name: brief`` for each tool. The name is the one in the model's code.
+    """Make a line ``name: brief`` for each tool. The name is the tool's name in the model's code.
 
     A tool gets no line if its name is too long or if there are already ``limit`` lines. For these
     tools, a line for each plugin says how many of them it has. A search still finds them.
