@@ -39,7 +39,7 @@ class AdapterManifest:
 
     Attributes:
         name: The adapter's name. Operators write it into ``NEKRO_PLATFORMS``, and the adapter's
-            chat keys begin with it. It has at most 32 characters: a lower-case letter, then
+            chat keys begin with it. The name has at most 32 characters: a lower-case letter, then
             lower-case letters, digits and ``_``.
         folder: The folder of the manifest and the code.
         package: The name by which the folder is imported.

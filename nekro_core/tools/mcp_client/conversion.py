@@ -54,10 +54,11 @@ def module_of(name: str, taken: Collection[str] = ()) -> str:
 def tools_of(
     remote: Sequence[RemoteTool], server: McpServerConfig, module: str, call: Call, timeout_s: float
 ) -> list[Tool]:
-    """Convert the tools, in the server's order. If two have the same name, only the first is used.
+    """Convert the tools, in the server's order. If two tools have the same name, only the first is
+    used.
 
-    Their names always have the form ``module.name``, so that a server's tool cannot take the name
-    of a plugin's tool.
+    The names of the tools always have the form ``module.name``, so that a server's tool cannot take
+    the name of a plugin's tool.
     """
     found: dict[str, Tool] = {}
     taken: set[str] = set()
