@@ -229,7 +229,8 @@ class Host(Protocol):
         """
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
-        """Record that a message was recalled on the platform. It no longer appears in prompts.
+        """Record that a message was recalled on the platform. The message no longer appears in
+        prompts.
 
         Args:
             chat_key: The chat.

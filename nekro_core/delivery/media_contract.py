@@ -26,7 +26,7 @@ class MediaKeeper(Protocol):
             expect: The kind that the medium must have; empty for the kind that its name suggests.
 
         Returns:
-            The stored medium, or one with a ``problem``.
+            The stored medium, or a medium with a ``problem``.
         """
 
     async def keep_url(
@@ -41,7 +41,7 @@ class MediaKeeper(Protocol):
             expect: As for `keep_bytes`.
 
         Returns:
-            The stored medium, or one with a ``problem``.
+            The stored medium, or a medium with a ``problem``.
         """
 
 

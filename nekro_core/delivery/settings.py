@@ -42,7 +42,7 @@ class DeliverySettings(SendRateSettings):
     pace_chars_s: float = Field(default=0.0, ge=0)
     """Characters that a person types in a second. If it is not 0, each further message of one run
     waits as long as a person would type it. People then read several short messages as they would
-    read those of a person. The code of the run waits meanwhile."""
+    read the messages of a person. The code of the run waits meanwhile."""
 
     pace_longest_s: float = Field(default=6.0, ge=0)
     """Maximum of the wait that ``pace_chars_s`` causes, in seconds."""

@@ -13,7 +13,7 @@ from nekro_core.reactive.values import Node, reading
 
 _DEPTH: Final = 64
 MAX_INPUT: Final = 32 * 1024 * 1024
-"""Maximum number of bytes of all inputs of a cell together. A fetch may return as many bytes."""
+"""Maximum number of bytes of all inputs of a cell together. A fetch may return this many bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -189,7 +189,7 @@ def _judge(
     yield check("disk bounded", read.home_bytes, lambda: 0 < read.home_bytes <= spec.disk_bytes)
     strange = set(read.environment) - environment
     yield check("clean environment", sorted(strange), lambda: not strange)
-    # The five descriptors are 0, 1, 2, the run's channel, and the one through which the probe lists
-    # the descriptors.
+    # The five descriptors are 0, 1, 2, the run's channel, and the descriptor through which the
+    # probe lists the descriptors.
     yield check("clean descriptors", read.descriptors, lambda: len(read.descriptors) <= 5)
     yield check("own processes only", read.processes, lambda: len(read.processes) <= 3)

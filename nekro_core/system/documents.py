@@ -3,9 +3,9 @@
 A document may be changed by a page, by a command and in an editor, so a writer names the revision
 that it has read. If the document has another revision by then, nothing is written and the writer is
 told what changed. `FileDocuments` stores documents as files. `nekro_core.store.documents` stores
-them in the database, for several processes that share one, and `nekro_core.system.working_copies`
-keeps copies of the database's documents in a folder. All three pass the same tests
-(``tests/system/document_store_contract.py``).
+documents in a database, for several processes that share the database, and
+`nekro_core.system.working_copies` keeps copies of the database's documents in a folder. All three
+pass the same tests (``tests/system/document_store_contract.py``).
 """
 
 import difflib
@@ -94,7 +94,7 @@ class DocumentStore(Protocol):
 
     async def revision(self, name: str) -> str | None:
         """Return the name of the current revision; None if there is no such document. This is
-        cheap, so a caller can use it to notice changes, also those that are made by hand."""
+        cheap, so a caller can use it to notice changes, also changes that are made by hand."""
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
         """Write a new revision and return its name.

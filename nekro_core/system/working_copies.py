@@ -75,8 +75,9 @@ class _Same:
 class WorkingCopies:
     """A `nekro_core.system.documents.DocumentFolder`: shared documents with copies in a folder.
 
-    A revision is named after the text, as in `FileDocuments`. Earlier revisions are those of the
-    shared documents. `settle` must be called once before the copies are used.
+    A revision is named after the text, as in `FileDocuments`. The earlier revisions of a document
+    are the earlier revisions of the shared document. `settle` must be called once before the copies
+    are used.
 
     Args:
         shared: The shared documents.

@@ -31,8 +31,8 @@ _NAMED = {
 _FIELDS = "minute, hour, day of month, month, day of week"
 _LONGEST = 200
 _HORIZON_S = 10 * 366 * 86_400.0
-"""Seconds of ten years. A schedule without a due time within ten years is refused, because it has
-none at all: even 29 February comes within eight years."""
+"""Seconds of ten years. A schedule that has no due time within ten years has no due time at all:
+even 29 February comes within eight years. Such a schedule is refused."""
 
 
 class BadSchedule(NekroError, ValueError):
@@ -88,7 +88,8 @@ class Schedule:
 
 
 def parsed_cron(expression: str) -> str:
-    """Check an expression, and replace a name such as ``@daily``. Raises `BadSchedule`."""
+    """Check an expression, and replace a name such as ``@daily`` with five fields. Raises
+    `BadSchedule`."""
     text = " ".join(str(expression).split())
     text = _NAMED.get(text.lower(), text)
     if len(text) > _LONGEST or len(text.split(" ")) != 5:

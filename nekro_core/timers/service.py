@@ -144,8 +144,8 @@ class TimerService:
         return row.chat_key if row is not None else None
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
-        """Delete a chat's one-time timers: all (None), the temporary one (True) or the others
-        (False)."""
+        """Delete a chat's one-time timers: all timers (None), the temporary timer (True) or all
+        other timers (False)."""
         found = [
             row
             for row in self.of_chat(chat_key)

@@ -290,7 +290,7 @@ def _missing(
 
 def _host_path(name: str, parameter: str, where: str) -> PluginProblem:
     """Make the problem of a `Path` parameter. The context's methods take a `Path` as a file of the
-    host, so the model must not pass one."""
+    host, so the model must not pass a `Path`."""
     return PluginProblem(
         severity=ProblemSeverity.ERROR,
         message=f"{name}: {parameter!r} would be a path of the host, written by the model",

@@ -134,7 +134,7 @@ class Inbox:
         """Give a message the next sequence number. The history has the order of these calls.
 
         A message of one of our own accounts becomes a record of `Author.BOT`, which never triggers
-        an answer. An impossible time is replaced by the current one.
+        an answer. An impossible time is replaced by the current time.
         """
         arrived = self._clock()
         message = clean_message(message)

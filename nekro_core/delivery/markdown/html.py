@@ -32,7 +32,7 @@ _ATTRIBUTES = {
 }
 _CLASSES = re.compile(r"(?:language-[\w+#-]{1,30}|nk-[\w-]+|[a-z0-9]{1,3})(?: |$)")
 _FORMULA_CHARS = 1_000
-"""Maximum number of characters of a formula that is drawn. A longer one is shown as text."""
+"""Maximum number of characters of a formula that is drawn. A longer formula is shown as text."""
 
 
 def html_from_markdown(source: str, *, formulas: bool = True) -> str:

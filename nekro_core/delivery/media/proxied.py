@@ -32,7 +32,7 @@ class _NamedContext(ssl.SSLContext):
 
 def proxied_client(proxy: str, name: str, silent_s: float) -> httpx.AsyncClient:
     """A client for one request to the host ``name`` through a proxy. The certificates of the
-    operator's system are trusted too, because a proxy may have its own. Raises
+    operator's system are trusted too, because a proxy may use a certificate of its own. Raises
     `httpx.InvalidURL` and `ValueError` for a proxy that cannot be used."""
     context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
     context.name = name

@@ -194,8 +194,8 @@ class MediaStore:
 
     async def tidy(self, now: float) -> int:
         """Delete the media that were not used for ``keep_days``. If the rest exceeds
-        ``total_bytes``, delete the oldest too. Returns the number of deleted files. ``now`` is in
-        seconds since 1970. Raises `OSError`."""
+        ``total_bytes``, delete the oldest media too. Returns the number of deleted files. ``now``
+        is in seconds since 1970. Raises `OSError`."""
         keep_s = self._settings.keep_days * 86_400.0
         look = partial(
             expired_files,

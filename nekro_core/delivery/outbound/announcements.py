@@ -1,4 +1,4 @@
-"""Sends one message of an operator to several chats, slowly, and remembers the outcome in each
+"""Sends one message of an operator to several chats, slowly, and stores the outcome for each
 chat."""
 
 import json
@@ -214,7 +214,7 @@ class Announcements:
 
     async def cancel(self, announcement_id: str) -> AnnouncementSummary:
         """Stop an announcement. Waits at most 5 s for a message that is being sent. Raises
-        `CannotDo` if the announcement does not run, and `OSError`."""
+        `CannotDo` if the announcement is done or was cancelled, and `OSError`."""
         found = self._found(announcement_id)
         if found.state not in (AnnouncementState.RUNNING, AnnouncementState.INTERRUPTED):
             raise CannotDo(f"this announcement is {found.state} already")

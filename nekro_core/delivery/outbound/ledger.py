@@ -218,7 +218,7 @@ class DeliveryLedger:
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
         """Load the calls of an earlier process that have no outcome, in order. Calls that were
-        ``sending`` become ``unknown``. Of the ``unknown`` calls, only those younger than
+        ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls younger than
         ``young_s`` are returned."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):

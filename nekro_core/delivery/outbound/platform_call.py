@@ -70,7 +70,8 @@ class PlatformCaller:
 
     async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """Make the platform call, and commit its state before and after it. Does nothing if no
-        adapter serves the chat: a call of an earlier process then waits until it is too old."""
+        adapter serves the chat. This can happen to a call of an earlier process; the call then
+        waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return

@@ -177,7 +177,8 @@ class PlatformAccounts(Protocol):
         """
 
     def listed(self) -> tuple[AccountStatus, ...]:
-        """List the accounts: those of the settings first, then those that the operator added.
+        """List first the accounts that the settings define, then the accounts that the operator
+        added.
 
         Returns:
             The accounts with their state.
@@ -223,7 +224,7 @@ class PlatformAccounts(Protocol):
             The account. Its key may be new.
 
         Raises:
-            InvalidAccountSettings: The settings cannot be used; the old ones stay in force.
+            InvalidAccountSettings: The settings cannot be used; the old settings stay in force.
             UnknownAccount: There is no such account.
             AccountExists: Another account has the new key.
             AccountLocked: The environment or ``.env`` defines the account.
@@ -295,7 +296,7 @@ class PlatformAccounts(Protocol):
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
 
         Returns:
-            The values and lines to enter there.
+            The values and lines to enter on the other side.
 
         Raises:
             UnknownAccount: There is no such account.

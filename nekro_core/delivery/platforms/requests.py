@@ -82,7 +82,8 @@ class ContactRequests:
 
         Args:
             states: The states to list.
-            before: The id of a request: list only older ones. Empty for the newest.
+            before: The id of a request; only older requests are listed. Empty to begin with the
+                newest.
             limit: The largest number of requests.
 
         Returns:

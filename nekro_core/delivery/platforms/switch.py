@@ -60,7 +60,7 @@ class PlatformSwitch(Protocol):
         """
 
     async def listed(self) -> tuple[PlatformStatus, ...]:
-        """List all platforms: those that run, and those that could.
+        """List all platforms: the platforms that run, and the platforms that can be switched on.
 
         Returns:
             The platforms, by title.

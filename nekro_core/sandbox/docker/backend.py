@@ -104,7 +104,8 @@ class DockerBackend:
 
     @property
     def packages(self) -> None:
-        """See `Backend.packages`. The packages of a container are those of its image."""
+        """See `Backend.packages`. Returns None, because the image of a container decides which
+        packages it has."""
 
     async def images(self) -> tuple[str, ...]:
         """See `Backend.images`."""

@@ -1,5 +1,5 @@
-"""Forwards a request without encryption. Its head is parsed and written again, so the server gets
-only a head that was checked."""
+"""Forwards a request without encryption. The head of the request is parsed and written again, so
+the server gets only a head that was checked."""
 
 from collections.abc import Callable
 

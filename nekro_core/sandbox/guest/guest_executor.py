@@ -28,7 +28,7 @@ _KILLED = "what did this in the box was killed by something in it"
 
 
 class ExecutorProcess:
-    """A running executor, and the numbers of the work that it has not answered yet."""
+    """A running executor, and the numbers of the requests that it has not answered yet."""
 
     def __init__(self, confinement: Confinement) -> None:
         """Commands of the executor enter ``confinement``."""

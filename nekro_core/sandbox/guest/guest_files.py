@@ -1,8 +1,8 @@
 """File operations that the host requests. They run inside the box, only below the folders `ROOTS`.
 
-A path is resolved once, and the result must be below one of the roots. Then it is opened folder by
-folder without following links. If code in the box replaces a folder by a link in the meantime, the
-operation fails and does not access the file behind the link.
+A path is resolved once, and the resolved path must be below one of the roots. Then the resolved
+path is opened folder by folder without following links. If code in the box replaces a folder by a
+link in the meantime, the operation fails and does not access the file behind the link.
 """
 
 from __future__ import annotations

@@ -84,9 +84,9 @@ def kill(find: Callable[[Table], set[int]]) -> set[int]:
     ids.
 
     First they are stopped, until no new process appears: a stopped process cannot fork. (If they
-    were killed one by one, the others could fork again up to the box's limit of processes.) If they
-    fork faster than they can be listed, all processes of the box are stopped with one system call,
-    and the processes that ``find`` does not return are resumed.
+    were killed one by one, the remaining processes could fork up to the box's limit of processes.)
+    If they fork faster than they can be listed, all processes of the box are stopped with one
+    system call, and the processes that ``find`` does not return are resumed.
     """
     stopped: set[int] = set()
     for _ in range(_PLAIN_PASSES):

@@ -177,9 +177,9 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel can be 3
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    # Not dumpable, like the supervisor. This process calls functions with the rights of the user
-    # for whom the run was started. A background command that another user started has the same
-    # user id and must not control this process.
+    # Make this process not dumpable, like the supervisor. This process calls functions with the
+    # rights of the user for whom the run was started. A background command that another user
+    # started has the same user id and must not control this process.
     guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.BlockingChannel(3, 3), known)
 

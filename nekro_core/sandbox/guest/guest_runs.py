@@ -71,7 +71,7 @@ class RunManager:
         """Start the next run. ``then`` are the frames for this run that arrived together with its
         START."""
         settings = loads(text)
-        self._file_count = None  # do not blame this run for files that exist already
+        self._file_count = None  # files that exist already do not count for this run
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -82,8 +82,8 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            # Called only to reset the meter, so that this run is not blamed for the processes of
-            # commands that were killed before it began.
+            # This call only resets the meter: processes of commands that were killed before this
+            # run began must not count as killed in this run.
             self._meter.starved()
         self.fork_failed = False
         if same and not frozen:  # the process that had these functions was killed
@@ -176,7 +176,7 @@ class RunManager:
                 self._poll.unregister(number)
         run.take_output(1024)  # read the rest; no process writes to the pipe any more
         # `starved` is always called, because the call resets the meter's count: kills in this run
-        # must not be blamed on the next run.
+        # must not count as kills in the next run.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))
@@ -190,7 +190,7 @@ class RunManager:
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
         """Kill all processes except the supervisor, the executor and its descendants, ``run``, the
-        spare process and the frozen one.
+        spare process and the frozen process.
 
         Return whether there were such processes.
         """
@@ -345,7 +345,8 @@ class RunManager:
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # Another process of the run may have resumed the frozen one with SIGCONT: try again.
+            # Another process of the run may have resumed the frozen process with SIGCONT: try
+            # again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):

@@ -278,7 +278,7 @@ def _walk(top: int, path: bytes) -> int:
 
 def _settle(source: int, name: bytes, target: int, final: bytes) -> None:
     """Rename a complete file or folder to its final name. A new folder is merged into an existing
-    one."""
+    folder."""
     ours = os.stat(name, dir_fd=source, follow_symlinks=False)
     try:
         there = os.stat(final, dir_fd=target, follow_symlinks=False)

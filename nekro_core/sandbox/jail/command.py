@@ -43,7 +43,7 @@ _SYSTEM_DATA = (
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
 # Names in /proc. The box's /proc lists only the processes of the box. But these folders and files
-# describe the whole machine, so empty ones are mounted over them.
+# describe the whole machine, so empty folders and files are mounted over them.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",

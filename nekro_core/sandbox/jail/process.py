@@ -1,4 +1,5 @@
-"""Starts, watches and ends the processes of one box."""
+"""Starts, watches and ends the processes of one box. The launcher is the bubblewrap process that
+starts the box."""
 
 import asyncio
 import contextlib

@@ -281,7 +281,7 @@ def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
 
 def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
     """Make a hard link if the boxes' user may read and run the file and both paths are on one disk:
-    the 100 MB of Node.js then need no disk space. Else copy the file."""
+    the 100 MB of Node.js then need no disk space. Otherwise copy the file."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)

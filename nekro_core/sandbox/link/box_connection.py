@@ -423,8 +423,8 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                # Called only because it resets what `_starved` returns: earlier kills must not be
-                # blamed on later runs.
+                # This call only resets what `_starved` returns: earlier kills must not count as
+                # kills in later runs.
                 self._starved()
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")

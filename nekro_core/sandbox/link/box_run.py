@@ -256,7 +256,7 @@ class BoxRun:
                 self._check_time()
 
     def _check_time(self) -> None:
-        """Stop the run if its time is used up. Else set a timer for the time that is left."""
+        """Stop the run if its time is used up. Otherwise set a timer for the time that is left."""
         self._timer = None
         if self._result is not None or self._stopping is not None:
             return
@@ -320,6 +320,6 @@ class BoxRun:
         for job in self._open_calls.values():
             job.cancel()
         if self._clock() - self._began > _STARVES_S:
-            # Called only because it resets what `_starved` returns: kills during this run must not
-            # be blamed on the next run.
+            # This call only resets what `_starved` returns: kills during this run must not count as
+            # kills in the next run.
             self._starved()

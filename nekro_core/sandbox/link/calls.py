@@ -4,9 +4,10 @@ A call is refused if it has duplicate keys, NaN or infinity, whole numbers of mo
 too deep nesting. Strings and bytes can be pieces of the frame's body; a piece outside the body is
 refused. Nothing is unpickled.
 
-There are two decoders. The quick one takes 1 us. It reads only calls whose text certainly has none
-of these problems. The strict one takes 15 us and reads all other calls. Only the strict one refuses
-calls. For calls that both accept, they return the same result (a property test checks this).
+There are two decoders. The quick decoder takes 1 us. It reads only calls whose text certainly has
+none of these problems. The strict decoder takes 15 us and reads all other calls. Only the strict
+decoder refuses calls. For calls that both decoders accept, they return the same result (a property
+test checks this).
 """
 
 import json

@@ -52,7 +52,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, _PROTOCOL)
 
     def reducer_override(self, value: Any) -> Any:
-        """`pickle` calls this for every object whose type is not a plain one."""
+        """`pickle` calls this for every object whose type is not a plain type."""
         if value is make_view:
             return NotImplemented
         cls = type(value)

@@ -54,7 +54,7 @@ class BoxState(StrEnum):
 
 
 class UseEffect(IntEnum):
-    """What a use may change in a box. It decides what must be saved."""
+    """What a use may change in a box. This decides what must be saved."""
 
     NOTHING = 0
     FILES = 1

@@ -77,7 +77,7 @@ class NamedBoxes:
         return owned
 
     async def watch(self) -> None:
-        """Save changed boxes and put idle ones to sleep, until cancelled."""
+        """Save changed boxes and put idle boxes to sleep, until cancelled."""
         forgotten = self._clock()
         while True:
             await anyio.sleep(_LOOK_S)

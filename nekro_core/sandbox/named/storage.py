@@ -34,8 +34,8 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Largest number of archives of changes. When there are so many, the next save makes a new archive
-of all files."""
+"""Largest number of archives of changes. When there are this many, or when they are larger than the
+archive of all files, the next save makes a new archive of all files."""
 _MAX_FOLDER = 100
 
 
@@ -289,7 +289,7 @@ async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
 
 async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
     """Open a file for writing, and make its folder. `FolderStorage.forget` for another box may
-    remove the folder before the file is open; then try again."""
+    remove the folder before the file is open. In this case, this function tries again."""
     for _ in range(_TRIES - 1):
         await path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):

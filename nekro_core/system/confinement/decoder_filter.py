@@ -2,7 +2,7 @@
 
 A decoder loads all files that it needs before the filter is installed. With the filter, any other
 call fails with ``EPERM``. So a library that asks for optional information, such as the number of
-processors, goes on without it.
+processors, continues without it.
 """
 
 import ctypes

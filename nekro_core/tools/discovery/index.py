@@ -49,7 +49,7 @@ _LETTERS = 0.2
 the lexicon (``_STRANGE``) is probably a name. ``_LETTERS`` is the weight of all groups of three
 letters of a word together."""
 _SOUND = 0.5
-"""Weight of a word that sounds like a word in the other script."""
+"""Weight of a katakana word that sounds like an English word, or the reverse."""
 _AGAIN = 0.25
 """Factor for each further match of the same word: after the stem of a word has matched, its concept
 may match too."""

@@ -1,4 +1,8 @@
-"""Writes one short line for each deferred tool, with limits on length and number."""
+"""Writes one short line for each deferred tool, with limits on length and number.
+
+A deferred tool is a tool that the prompt does not show in full. Its line is ``name: brief``; the
+brief is the first sentence of the tool's description.
+"""
 
 import re
 from collections import Counter
@@ -39,7 +43,7 @@ _FILLING = re.compile(
 
 
 def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINES) -> list[str]:
-    """Make a line ``name: brief`` for each tool. The name is the one in the model's code.
+    """Make a line ``name: brief`` for each tool. The name is the tool's name in the model's code.
 
     A tool gets no line if its name is too long or if there are already ``limit`` lines. For these
     tools, a line for each plugin says how many of them it has. A search still finds them.
