@@ -54,7 +54,7 @@ from nekro_core.tools.mcp_client import McpServers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
     """The loaded plugins, the MCP servers, and the registries of the plugins' commands, pages and
-    webhooks. ``models`` is how plugins see the models."""
+    webhooks. ``models`` are the descriptions of the models that plugins read."""
 
     models: PluginModelViews
     mcp: McpServers
@@ -184,7 +184,7 @@ class Extensions:
             )
 
     def follow_settings(self, settings: Settings) -> None:
-        """Make what plugins see of the settings again, because the settings changed."""
+        """After a change of the settings, make again what plugins see of the settings."""
         self.may_send_elsewhere.clear()
         self.may_send_elsewhere.update(settings.nekro_plugin.may_send_elsewhere)
 

@@ -31,7 +31,7 @@ def is_configuration(path: str) -> bool:
 
 def without_secrets(path: str, data: bytes) -> bytes | None:
     """Return the content of a configuration file with an empty text in place of each secret.
-    Returns the same object if it has none, and None if it cannot be understood."""
+    Returns the same object if the file has no secrets, and None if the file cannot be parsed."""
     name = PurePosixPath(path).name
     try:
         text = data.decode()
@@ -54,7 +54,7 @@ def without_secrets(path: str, data: bytes) -> bytes | None:
 
 
 def _clear(value: Any, *, everything: bool = False) -> bool:
-    """Empty the secrets in a parsed document. Return whether there were any."""
+    """Replace the secrets in a parsed document with empty texts. Return True if there were any."""
     found = False
     if isinstance(value, dict):
         for name in [*value]:

@@ -1,9 +1,10 @@
 """Encrypts the secrets of a backup with a passphrase.
 
 The key is made from the passphrase with scrypt. The data is cut into chunks, and each chunk is
-encrypted with ChaCha20-Poly1305. The nonce of a chunk has its number and says whether it is the
-last one. So decrypting fails if a chunk was left out, repeated or moved (the STREAM construction of
-Hoang, Reyhanitabar, Rogaway and Vizár, 2015). Format: `HEADER`, 16 bytes of salt, then the chunks.
+encrypted with ChaCha20-Poly1305. The nonce of a chunk contains the number of the chunk, and says
+whether it is the last chunk. So decrypting fails if a chunk was left out, repeated or moved (the
+STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár, 2015). Format: `HEADER`, 16 bytes of
+salt, then the chunks.
 """
 
 import os
@@ -18,7 +19,8 @@ from nekro_core.backup.errors import BackupRefused, WrongPassphrase
 
 HEADER = b"nekro-secrets-1\n"
 SHORTEST_PASSPHRASE = 8
-"""Minimum characters of a passphrase. Whoever has the file can try passphrases without limit."""
+"""Minimum number of characters of a passphrase. Somebody who has the file can try any number of
+passphrases."""
 
 _SALT_BYTES = 16
 _CHUNK = 64 * 1024
@@ -43,8 +45,8 @@ def encrypt(data: bytes, passphrase: str) -> Iterator[bytes]:
 
 
 def decrypt(source: BinaryIO, passphrase: str) -> bytes:
-    """Return the decrypted data. Raises `WrongPassphrase` if the passphrase is wrong or the data
-    was changed: the two cannot be told apart."""
+    """Return the decrypted data. Raises `WrongPassphrase` if the passphrase is wrong or if the data
+    was changed; these two cases cannot be distinguished."""
     head = source.read(len(HEADER) + _SALT_BYTES)
     if len(head) != len(HEADER) + _SALT_BYTES or not head.startswith(HEADER):
         raise WrongPassphrase("the secrets in the backup have an unknown form: they are damaged")

@@ -122,8 +122,9 @@ def _listed(path: Path, kind: type[BackupRefused] | type[RestoreRefused]) -> str
 def _run(
     command: Sequence[str], environment: Mapping[str, str], look: Callable[[], None]
 ) -> str | None:
-    """Run a program to its end, and call ``look`` again and again meanwhile. Return None; if the
-    program failed, its error output. If ``look`` raises, the program is ended."""
+    """Run a program to its end, and call ``look`` repeatedly meanwhile. Return None if the program
+    succeeded, and its error output if it failed. If ``look`` raises an error, the program is
+    ended."""
     with (
         tempfile.TemporaryFile() as said_file,  # a pipe could fill up
         subprocess.Popen(  # noqa: S603 (our own arguments)

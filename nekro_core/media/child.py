@@ -1,4 +1,4 @@
-"""The code in a confined child that reads one request and writes one answer."""
+"""Defines how a confined child process reads one request and writes one answer."""
 
 import json
 import os
@@ -33,11 +33,16 @@ def serve_once(
 ) -> None:
     """Read one request from standard input, answer it on standard output, and end.
 
-    ``prepare`` gets the request without the bytes and loads all libraries. It returns a function,
-    which gets the bytes and runs confined. ``readable`` returns the files that the confined
-    process may still open.
+    <<<<<<< HEAD
+        ``prepare`` gets the request without the bytes and loads all libraries. It returns a function,
+        which gets the bytes and runs confined. ``readable`` returns the files that the confined
+        process may still open.
+    =======
+        ``prepare`` is called with the request without the bytes, and loads all libraries. It returns a
+        function. Then the process is confined, and this function is called with the bytes.
+    >>>>>>> h_lang3
     """
-    # Text that a library prints must not get into the answer, so it is sent to stderr.
+    # Send text that a library prints to stderr, so that it does not get into the answer.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     line, _, data = sys.stdin.buffer.read().partition(b"\n")

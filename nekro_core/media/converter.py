@@ -57,8 +57,8 @@ class MediaConverter:
     the process that decodes them.
 
     A voice takes about 0.25 s, and 60 MB while it is converted. Pictures are frequent, so the first
-    one starts a process of 30 MB, which forks a child for each picture in milliseconds. That
-    process ends after a minute without a picture.
+    picture starts a process of 30 MB, which forks a child for each picture within milliseconds.
+    This process ends after a minute without pictures.
     """
 
     def __init__(self, *, at_once: int = 2) -> None:

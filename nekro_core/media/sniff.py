@@ -1,4 +1,4 @@
-"""Recognizes a file's type by its first bytes. Names and declared types may be false."""
+"""Recognizes a file's type by its first bytes, because names and declared types may be false."""
 
 from typing import Final
 
@@ -79,8 +79,8 @@ def _after_prolog(text: bytes) -> bytes:
 
 
 def _holds_sound_alone(head: bytes) -> bool:
-    """Return whether a WebM has a sound track and no video track. Browsers record voices in such
-    files."""
+    """Return True if a WebM file has a sound track and no video track. Browsers record voices in
+    such files."""
     return any(name in head for name in (b"A_OPUS", b"A_VORBIS")) and b"V_" not in head
 
 
@@ -95,7 +95,7 @@ def _is_text(head: bytes) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        # The head may end inside a character.
+        # ``head`` may end inside a character.
         return len(head) >= HEAD and error.start >= len(head) - 3
     return True
 

@@ -1,5 +1,5 @@
 """Loads a plugin to check it, and writes the report: the text that a model reads about the plugin,
-what it costs, and problems."""
+the number of its tokens, and problems."""
 
 import json
 import os
@@ -68,8 +68,8 @@ def carry_out(order: CheckOrder, folder: Path, *, confined: bool) -> CheckResult
     link = data / LOCAL_FOLDER / (plugin.name if plugin.is_file() else item.partition("/")[2])
     attempts = AttemptLog(link, folder, refuse=not confined)
     attempts.start()
-    os.environ.pop("PYTHONPATH", None)  # it was set for this process alone
-    logger.disable("nekro_core")  # the report has the same problems
+    os.environ.pop("PYTHONPATH", None)  # it was set only for this process
+    logger.disable("nekro_core")  # the report names the same problems
 
     def shown(text: str) -> str:
         text = with_author_paths(text, data, Path(order.shown))
@@ -109,11 +109,12 @@ class _Loaded:
 async def _loaded(order: CheckOrder, data: Path) -> _Loaded:
     settings = {
         "nekro_plugin": PluginSettings.model_validate_json(order.settings),
-        # No code runs in a check, so no box is kept ready for it.
+        # Keep no box ready, because no code runs in a check.
         "nekro_sandbox": SandboxSettings(backend=BackendName.JAIL, pool_size=0),
     }
     async with Bot.open(data, Path(order.plugin), settings=settings) as bot:
-        # A plugin for some adapters offers its tools in their chats alone.
+        # If the plugin supports only some adapters, use a chat of one of these: it offers its tools
+        # only there.
         (adapter, *_) = (*bot.plugin.support_adapter, _NOWHERE.instance)
         ctx = bot.app.plugins.context_for(replace(_NOWHERE, instance=adapter))
         tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
