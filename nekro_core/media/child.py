@@ -33,14 +33,9 @@ def serve_once(
 ) -> None:
     """Read one request from standard input, answer it on standard output, and end.
 
-    <<<<<<< HEAD
-        ``prepare`` gets the request without the bytes and loads all libraries. It returns a function,
-        which gets the bytes and runs confined. ``readable`` returns the files that the confined
-        process may still open.
-    =======
-        ``prepare`` is called with the request without the bytes, and loads all libraries. It returns a
-        function. Then the process is confined, and this function is called with the bytes.
-    >>>>>>> h_lang3
+    ``prepare`` is called with the request without the bytes, and loads all libraries. It returns a
+    function. Then the process is confined, and this function is called with the bytes. ``readable``
+    returns the files that the confined process may still open.
     """
     # Send text that a library prints to stderr, so that it does not get into the answer.
     output = os.fdopen(os.dup(1), "wb")
