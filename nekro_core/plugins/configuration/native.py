@@ -1,4 +1,4 @@
-"""The configuration of a `NekroPlugin`: a pydantic model and a YAML file."""
+"""The configuration of a `NekroPlugin`: a pydantic class and a YAML file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from nekro_core.plugins.forms.yaml_files import changed_yaml
 
 
 def configuration_of(plugin: NekroPlugin) -> PluginConfiguration | None:
-    """The configuration of a loaded plugin; None if it has none."""
+    """Return the configuration of a loaded plugin; None if the plugin has none."""
     if plugin.configuration is not None:
         return plugin.configuration
     return NativeConfiguration(plugin) if plugin.config_class is not ConfigBase else None
@@ -70,8 +70,8 @@ class NativeConfiguration:
 
 
 def model_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a model. A field that has none gets the empty schema, which a form shows
-    as JSON text."""
+    """Return the JSON schema of a pydantic class. If the type of a field has no JSON schema, the
+    field gets the empty schema; a form then lets people enter JSON text."""
     try:
         return model.model_json_schema(by_alias=False)
     except PydanticInvalidForJsonSchema:
