@@ -90,7 +90,7 @@ report({
 
 _EXPECTED_ENVIRONMENT = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "PWD"}
-    # Only images with packages set these two variables.
+    # Only images with packages set these variables.
     | {"PYTHONPATH", "OPENBLAS_NUM_THREADS", "FONTCONFIG_FILE"}
 )
 

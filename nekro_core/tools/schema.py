@@ -108,8 +108,8 @@ def _argument_text(argument: Any) -> str:
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     with warnings.catch_warnings():
-        # Pydantic accepts an annotation that is not a type with a warning, and then checks no
-        # values.
+        # For an annotation that is not a type, Pydantic only warns, and then checks no values. So
+        # the warning is made an error here.
         warnings.simplefilter("error", ArbitraryTypeWarning)
         try:
             return _lenient_adapter(annotation)

@@ -60,7 +60,7 @@ class ManagedAccount(Generic[Settings]):
             with scope:
                 task_status.started()
                 # There must be no await between these two lines: `AccountManager.found` promises
-                # this.
+                # that `run` has begun when it returns.
                 await connector.run(self.settings, self.monitor)
         except Exception as error:  # noqa: BLE001 - the other accounts go on
             logger.exception("{}: account {} ended", self.adapter, self.monitor.key)

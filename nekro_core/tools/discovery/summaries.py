@@ -13,13 +13,13 @@ from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.2
 """A longer line gets a shorter brief, so that the line has at most this many estimated tokens.
-Briefs in Chinese or Japanese have other limits. The estimate is a sixth too high. The tools of the
-tests cost fewer than 12 tokens each on average, including the introduction of the list and the
-search tool."""
+Briefs in Chinese or Japanese have other limits. The estimate is a sixth too high. A list of 300
+tools in the tests costs fewer than 12 tokens for each tool, including the introduction of the list
+and the search tool."""
 CJK_CHARACTERS = 12
-"""A Chinese or Japanese brief is cut only after this many characters, however long the tool's name
-is, unless it has more than `CJK_TOKENS`. `LINE_TOKENS` would allow only six characters, from which
-nobody can guess the rest."""
+"""A Chinese or Japanese brief that is too long for the line keeps at least this many characters,
+however long the tool's name is. It keeps fewer if this many would cost more than `CJK_TOKENS`.
+`LINE_TOKENS` would allow only six characters, from which nobody can guess the rest."""
 CJK_TOKENS = 13.0
 """Maximum number of estimated tokens of a Chinese or Japanese brief that is cut. A third party's
 description may consist of characters that cost more."""
