@@ -1,5 +1,5 @@
-"""What people do in a chat, and what they see there: a group of QQ through a fake OneBot, and a room
-of the bot's own page."""
+"""What people do in a chat, and what they see there: a group of QQ through a fake of OneBot, or a
+room of the bot's own page."""
 
 import base64
 from collections.abc import Sequence

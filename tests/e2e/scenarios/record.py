@@ -96,8 +96,10 @@ class AskByFile:
                 file = self._folder / f"{name}.picture-{pictures}.png"
                 file.write_bytes(base64.b64decode(part["image_url"]["url"].partition(",")[2]))
                 lines.append(f"<<a picture, which you see: {file}>>")
-            for call in message.get("tool_calls") or ():
-                lines.append("CALLED " + json.dumps(call["function"], ensure_ascii=False))
+            lines += [
+                "CALLED " + json.dumps(call["function"], ensure_ascii=False)
+                for call in message.get("tool_calls") or ()
+            ]
         if tools := request.asked.body.get("tools"):
             lines += [
                 "===== TOOLS",

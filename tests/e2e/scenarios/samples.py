@@ -47,8 +47,10 @@ def pdf(lines: Sequence[str]) -> bytes:
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R "
-        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        (
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R "
+            b"/Resources << /Font << /F1 5 0 R >> >> >>"
+        ),
         b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
@@ -89,7 +91,8 @@ def logs() -> Medium:
             levels = ["ERROR"] * errors + ["INFO"] * 180 + ["WARNING"] * 25
             chance.shuffle(levels)
             lines = [
-                f"2026-11-0{n // 100 + 1} {n // 60 % 24:02d}:{n % 60:02d} {level} {service}: task {n}"
+                f"2026-11-0{n // 100 + 1} {n // 60 % 24:02d}:{n % 60:02d} "
+                f"{level} {service}: task {n}"
                 for n, level in enumerate(levels)
             ]
             archive.writestr(f"logs/{service}.log", "\n".join(lines))
@@ -118,7 +121,8 @@ def receipt() -> Medium:
 
 
 def arrow() -> Medium:
-    """An orange arrow to the right on blue: wider than high, with a black square at the top left."""
+    """An orange arrow to the right on blue, wider than high, with a black square at the top
+    left."""
     picture = Image.new("RGB", (320, 180), (30, 90, 200))
     draw = ImageDraw.Draw(picture)
     draw.polygon(
@@ -148,7 +152,7 @@ def voice() -> Medium:
 
 def wav_seconds(data: bytes) -> float:
     with wave.open(io.BytesIO(data)) as sound:
-        return sound.getnframes() / sound.getframerate()
+        return float(sound.getnframes() / sound.getframerate())
 
 
 def _png(picture: Image.Image) -> bytes:

@@ -1,4 +1,4 @@
-"""One conversation while it is played: what people say, what they see, and what the model is asked."""
+"""One conversation while it is played: what people say and see, and what the model is asked."""
 
 import re
 import sqlite3
@@ -198,8 +198,7 @@ class Scene:
             yield
         except TimeoutError:
             outcome.faults.append(f"nothing happened for {self._patience_s:g} s")
-        except Exception as error:
-            # A picture or a workbook that cannot be read is a fault of this scenario alone.
+        except Exception as error:  # noqa: BLE001 - what cannot be read is a fault of this scenario
             outcome.faults.append(str(error) or repr(error))
         for stop in self._stops()[turns:]:
             if not re.fullmatch(stops, stop):

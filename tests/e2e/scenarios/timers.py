@@ -1,6 +1,7 @@
 """Scenarios with reminders and voices."""
 
 from tests.e2e.scenarios import samples
+from tests.e2e.scenarios.replies import ModelReply
 from tests.e2e.scenarios.scenario import Subject
 from tests.e2e.scenarios.scene import Scene
 from tests.e2e.whole_bot import fence
@@ -53,9 +54,7 @@ async def reminders_are_listed_and_cancelled(scene: Scene) -> None:
         assert any("pills" in each for each in titles), f"the wrong one is cancelled: {left}"
 
 
-def _set_by_calls():  # type: ignore[no-untyped-def]
-    from tests.e2e.scenarios.replies import ModelReply
-
+def _set_by_calls() -> ModelReply:
     standup = {
         "event": "Standup of the team",
         "cron": "30 9 * * *",

@@ -38,17 +38,17 @@ def _office() -> str:
     lines = [
         _HEAD,
         "plugin = NekroPlugin(",
-        '    name="Office", module_name="office", description="Tools of an office: trains, rooms, '
-        'parcels, money.",',
+        '    name="Office", module_name="office", description="Tools of an office.",',
         '    version="1.0.0", author="ann", url="", allow_sleep=True,',
         '    sleep_brief="trains, rooms, parcels, library, tides, exchange rates, counters",',
         ")",
         _RATE,
     ]
-    for name, parameters, says in _OFFICE:
-        lines.append(_tool(name, parameters, says))
-    for number in range(1, 54):
-        lines.append(_tool(f"counter_{number}", "", f"Read the counter of the machine {number}."))
+    lines += [_tool(*each) for each in _OFFICE]
+    lines += [
+        _tool(f"counter_{number}", "", f"Read the counter of the machine {number}.")
+        for number in range(1, 54)
+    ]
     return "\n".join(lines)
 
 

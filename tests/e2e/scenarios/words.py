@@ -1,4 +1,4 @@
-"""Scenarios in which the bot mostly talks: greetings, questions, languages, Markdown, long texts."""
+"""Scenarios in which the bot mostly talks: greetings, questions, languages, Markdown, texts."""
 
 import re
 
@@ -49,7 +49,8 @@ async def a_very_long_message(scene: Scene) -> None:
     async with scene.part(14, could=1):
         await scene.ask(
             "Lin",
-            "Post the numbers from 1 to 2400 here in the chat as text, separated by spaces. No file.",
+            "Post the numbers from 1 to 2400 here in the chat as text, separated by spaces. "
+            "No file.",
         )
         numbers = [int(each) for each in re.findall(r"\d+", scene.told.replace("\n", " "))]
         assert set(range(1, 2401)) <= set(numbers), f"numbers are missing: {len(set(numbers))}"

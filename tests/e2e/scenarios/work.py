@@ -2,7 +2,6 @@
 
 import re
 
-from tests.e2e.scenarios import samples
 from tests.e2e.scenarios.replies import ModelReply
 from tests.e2e.scenarios.scenario import CODE, EACH_IN_CODE, Subject
 from tests.e2e.scenarios.scene import Scene
@@ -115,7 +114,8 @@ async def a_slow_shell_command(scene: Scene) -> None:
     async with scene.part(17, could=1, tools=2):
         await scene.ask(
             "Lin",
-            "Run `sleep 33; echo finished with $((6 * 111))` in your shell and tell me what it prints.",
+            "Run `sleep 33; echo finished with $((6 * 111))` in your shell and tell me what it "
+            "prints.",
         )
         scene.says("finished with 666")
 
@@ -126,7 +126,8 @@ _WRONG = {
     "b": 'try:\n    draw_chart("scatter", ["a", "b"], [1, 2])\nexcept ToolError as error:\n'
     '    send_channel_message(f"That does not work: {error}")\n'
     'draw_chart("bar", ["a", "b"], [1, 2])',
-    "c": 'try:\n    send_channel_message(content="hello")\nexcept (ToolError, TypeError) as error:\n'
+    "c": 'try:\n    send_channel_message(content="hello")\n'
+    "except (ToolError, TypeError) as error:\n"
     '    send_channel_message(f"That does not work: {error}")',
 }
 
@@ -273,6 +274,3 @@ async def replies_that_reach_the_limit(scene: Scene) -> None:
         await scene.ask("Lin", "Shorter, please.")
         assert "reached its limit of length" in scene.prompt(-1), "the reason is not told"
         scene.says("Trains are fast")
-
-
-_ = samples
