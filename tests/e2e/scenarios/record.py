@@ -12,6 +12,7 @@ import argparse
 import base64
 import fcntl
 import json
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from tests.e2e.scenarios.subjects import SUBJECTS
 from tests.e2e.scenarios.table import table
 from tests.e2e.scenarios.unstable import to_stored
 
-REPLY_S = 600.0
+REPLY_S = 1800.0
 """The longest wait for a reply."""
 
 
@@ -136,6 +137,8 @@ def main() -> None:
     arguments = parser.parse_args()
     only = {int(each) for each in arguments.only.split(",") if each}
     subjects = [each for each in SUBJECTS if arguments.subject in ("", each.name)]
+    # So that `kill` ends the bots, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     anyio.run(record, arguments.folder, subjects, only, arguments.wording)
 
 
