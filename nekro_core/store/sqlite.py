@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import aiosqlite
 import anyio
@@ -56,7 +56,9 @@ class SqliteEngine:
         """See `DatabaseEngine.read`."""
         with _Translated():
             async with self._turn:
-                return [*await self._connection.execute_fetchall(sql, values)]
+                # The rows are `sqlite3.Row`, which reads like a mapping but is not typed as one.
+                rows: Any = await self._connection.execute_fetchall(sql, values)
+                return [*rows]
 
     async def guest_select(self, query: GuestQuery) -> Rows:
         """See `DatabaseEngine.guest_select`."""
