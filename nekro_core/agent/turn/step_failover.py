@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from nekro_core.agent.shown.watch import StepWatch
+from nekro_core.llm.metered_model import ChoiceWatch
 from nekro_core.llm.model import (
     ChatRequest,
     FailoverOptions,
@@ -11,7 +12,6 @@ from nekro_core.llm.model import (
     ModelProfile,
     RequestUsage,
 )
-from nekro_core.llm.role_budget import ChoiceWatch
 
 
 class StepFailover:

@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.media_contract import MediaKeeper
-from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
+from nekro_core.llm.metered_model import RequestLedger
+from nekro_core.llm.model import ChatModel, Price, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.search.finder import MessageFinder
@@ -127,33 +128,11 @@ class PluginDataStore(Protocol):
         """Delete a text. Returns 0 if there was one, 1 if there was none."""
 
 
-class ModelLedger(Protocol):
-    """Counts plugins' requests to models (`nekro_core.plugins.models.metered.UsageLedger`)."""
-
-    def check(self) -> None:
-        """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
-
-    def count(
-        self,
-        usage: RequestUsage,
-        profile: ModelProfile,
-        started: float,
-        *,
-        role: str = "",
-        extra_cost: float = 0.0,
-    ) -> None:
-        """Count a request. ``started`` is the result of `now` when the request began.
-        ``extra_cost`` is the cost of the models that failed before another model answered."""
-
-    def now(self) -> float:
-        """Get the time in seconds since 1970."""
-
-
 class ModelEndpoints(Protocol):
     """The models that plugins may use (`nekro_core.plugins.models.endpoints.PluginModels`)."""
 
     @property
-    def ledger(self) -> ModelLedger:
+    def ledger(self) -> RequestLedger:
         """The ledger that counts all requests."""
 
     async def chat(

@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.http_model import HttpChatModel
+from nekro_core.llm.metered_model import MeteredModel
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
+from nekro_core.plugins.models.metered import UsageLedger
 
 _MOST_KEPT = 16
 """How many endpoints keep their connections open. If there are more, the least recently used one is
