@@ -144,8 +144,8 @@ class CommandRouter:
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
             if record.from_history:
-                # Do not run commands of messages that were fetched from the platform's history. (An
-                # answer to an open question is not refused for this: it is always a new message.)
+                # Do not run commands of messages that were fetched from the platform's history. An
+                # answer to an open question is accepted below: it is newer than the question.
                 return ""
             entries, line = found
             self._waits.close((record.chat_key, user))

@@ -22,13 +22,13 @@ class SendHook(Protocol):
 
 
 class HookedOutbox(Outbox):
-    """An `Outbox` with hooks around `send`. Hooks are not called for edits. They are not called
-    again when a stored message is sent later."""
+    """An `Outbox` with hooks around `send`. Hooks are not called for edits. If a stored message is
+    sent again later, its hooks are not called again."""
 
     _hooks: tuple[SendHook, ...] = ()
 
     def add_hook(self, hook: SendHook) -> Callable[[], None]:
-        """Add a hook, called after the hooks that were added before.
+        """Add a hook. It is called after the hooks that were added earlier.
 
         Returns a function that removes the hook.
         """

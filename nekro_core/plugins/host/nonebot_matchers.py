@@ -1,5 +1,5 @@
-"""Supports plugins that use NoneBot at module level: starts it for tests, removes their
-matchers."""
+"""Supports plugins that use NoneBot at module level: initializes NoneBot for tests, and removes the
+matchers of such plugins."""
 
 import sys
 

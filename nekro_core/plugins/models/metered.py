@@ -50,8 +50,8 @@ class UsageLedger:
         role: str = "",
         extra_cost: float = 0.0,
     ) -> None:
-        """Count a request. ``started`` is the time from `now` at which the request began.
-        ``extra_cost`` is that of models that failed before the one that answered."""
+        """Count a request. ``started`` is the result of `now` when the request began.
+        ``extra_cost`` is the cost of the models that failed before another model answered."""
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage) + extra_cost
         if call is not None and call.meter is not None:
@@ -81,8 +81,8 @@ class UsageLedger:
 
 
 class MeteredModel:
-    """A `ChatModel` whose requests are counted in a ledger. The owner of the inner model closes
-    it. ``role`` is the role for which the model is asked; empty if it has none."""
+    """A `ChatModel` whose requests are counted in a ledger. `aclose` does not close the inner
+    model. ``role`` is the role for which the model is asked; empty if there is none."""
 
     def __init__(self, model: ChatModel, ledger: UsageLedger, *, role: str = "") -> None:
         self._model = model
