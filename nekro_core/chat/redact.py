@@ -100,7 +100,7 @@ class RedactionTarget:
         return isinstance(value, str) and value in self.ids
 
     def is_about(self, value: Any) -> bool:
-        """Whether a JSON object has the person's id as one of its values."""
+        """Return True if a JSON object has the person's id as one of its values."""
         return isinstance(value, dict) and any(self._is(each) for each in value.values())
 
     def _segment(self, segment: Segment) -> Segment:
