@@ -23,7 +23,7 @@ _WRAPPED = re.compile(
 )
 _NOT_WORDS = ("{", "[", "<", "```", "~~~")
 _MOST_CHARS = 100_000
-"""Longer replies are not read as JSON."""
+"""Maximum number of characters of a reply that is parsed as JSON."""
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "params", "input", "kwargs", "action_input")
 _CODE_RUNNERS = frozenset({"python", "code_interpreter", "execute_python", "run_python", "exec"})
