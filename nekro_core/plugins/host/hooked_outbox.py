@@ -47,7 +47,7 @@ class HookedOutbox(Outbox):
         run_id: str = "",
         record: bool = True,
     ) -> tuple[Receipt, ...]:
-        """As `Outbox.send`. A message that a hook refuses is ``dropped``."""
+        """Send a message as `Outbox.send` does. A message that a hook refuses is ``dropped``."""
         hooks, wanted = self._hooks, tuple(segments)
         for hook in hooks:
             changed = await hook.before(chat_key, wanted, run_id)

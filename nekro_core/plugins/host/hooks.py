@@ -134,7 +134,7 @@ def _count(plugin: NekroPlugin, what: str, error: BaseException, method: Callabl
 
 
 async def await_if_needed(value: Awaitable[Any] | Any) -> Any:
-    """Await a value if it can be awaited. So hooks work too whose author forgot ``async``."""
+    """Await a value if it can be awaited. So a hook also works if its author forgot ``async``."""
     return await value if inspect.isawaitable(value) else value
 
 

@@ -67,8 +67,8 @@ NO_REGISTRARS: Registrars = MappingProxyType({})
 
 
 ContextFactory = Callable[..., AgentCtx]
-"""Makes a context from `AgentCtx`'s fields. It may be a subclass with another bot's attribute
-names."""
+"""Makes a context from `AgentCtx`'s fields. The context may be of a subclass of `AgentCtx` that has
+the attribute names of another bot."""
 
 
 MessageForm = Callable[[ChatMessage, str], Any]

@@ -41,7 +41,8 @@ class BotFollower(Protocol):
     """The bot whose plugins are changed, if it runs in this process. The methods block."""
 
     def suspend(self, item: str) -> None:
-        """End a plugin, so that its files can be replaced. It is not loaded until `resume`."""
+        """Unload a plugin, so that its files can be replaced. It is loaded again only by
+        `resume`."""
 
     def resume(self, item: str) -> str:
         """Load a plugin from its files if it is switched on. Returns the reason if this failed,

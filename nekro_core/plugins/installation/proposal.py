@@ -71,8 +71,8 @@ def digest_of(files: Mapping[str, str]) -> str:
 
 
 def needed_packages(needs: PluginNeeds, there: Mapping[str, bool]) -> tuple[NeededPackage, ...]:
-    """List the packages that a plugin needs. ``there`` maps each requirement to whether the bot has
-    the package."""
+    """List the packages that a plugin needs. ``there`` says for each requirement whether the bot
+    has the package."""
     named = [
         NeededPackage(requirement=text, named=True, there=there[text])
         for text in (str(each.requirement) for each in needs.declared)
