@@ -95,8 +95,8 @@ def declared_settings(settings: Settings) -> list[SettingField]:
 
 
 def find_setting(settings: Settings, name: str) -> SettingField:
-    """Return the setting with this name: as in ``settings.toml``, or as in the environment. Raises
-    `SettingsError` if there is none."""
+    """Return the setting with this name, as it is written in ``settings.toml`` or in the
+    environment. Raises `SettingsError` if there is no such setting."""
     fields = declared_settings(settings)
     wanted = name.strip()
     for each in fields:
@@ -159,7 +159,7 @@ def variable_of(
     sources: SettingsSources, by_variable: Mapping[str, Any], each: SettingField
 ) -> Variable | None:
     """Return the variable of the environment or of ``.env`` that gives the value of a setting; None
-    if none does. ``by_variable`` is `SettingsSources.of_variables`."""
+    if no variable gives it. ``by_variable`` is the result of `SettingsSources.of_variables`."""
     there: Any = by_variable
     for part in path_of_variable(each.path):
         if not isinstance(there, Mapping) or part not in there:
@@ -168,7 +168,8 @@ def variable_of(
     else:
         return sources.variable(path_of_variable(each.path))
     if each.path[0] in FREE_TABLES and each.path[1] in sources.written():
-        # NoneBot reads such names only from files, and the bot passes on those of the environment.
+        # NoneBot reads such names only from files. The bot gives NoneBot those that are in the
+        # environment.
         return sources.variable(path_of_variable(each.path))
     return None
 
@@ -208,7 +209,7 @@ def _info(
 
 
 def path_of_variable(path: FieldPath) -> FieldPath:
-    """Return the path by which the environment knows a setting."""
+    """Return the path that the variable of a setting has in the environment."""
     return path[1:] if path[0] in FREE_TABLES else path
 
 

@@ -15,7 +15,7 @@ from nekro_core.backup.stage import DATABASE_NAME, StagedRestore, discard_staged
 from nekro_core.system.atomic_files import write_whole
 
 FOLDER = "restore"
-"""The folder in the data folder with the note."""
+"""The folder in the data folder with the file that describes the prepared restore."""
 
 _NOTE = "next.json"
 

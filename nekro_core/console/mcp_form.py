@@ -22,7 +22,7 @@ class McpForm:
         view: The opened page.
         server: The server to change; None for a new one.
         revision: The revision of the list that the person sees.
-        close: Takes the form away.
+        close: Removes the form.
         refresh: Draws the list anew.
     """
 

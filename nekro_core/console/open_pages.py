@@ -16,7 +16,7 @@ class OpenPages:
         self._counts: Counter[int] = Counter()
 
     def admit(self, person_id: int, client: Client) -> bool:
-        """Count a page until it is deleted. False if the person has too many."""
+        """Count a page until it is deleted. Returns False if the person has too many open pages."""
         if self._counts[person_id] >= MAX_PAGES:
             return False
         self._counts[person_id] += 1

@@ -88,7 +88,8 @@ def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, A
         fields["tool_call_id"] = message.answers
     if message.calls:
         fields["tool_calls"] = [_encode_call(call, profile) for call in message.calls]
-        # Some endpoints refuse an empty string beside calls, and accept null.
+        # Some endpoints refuse an empty string as the content of a message with calls, and accept
+        # null.
         fields["content"] = fields["content"] or None
     return fields
 

@@ -81,7 +81,7 @@ class RequestAttempt:
 
     @property
     def begun(self) -> bool:
-        """Whether any part of the reply has arrived. Such a part must be paid for."""
+        """True if any part of the reply has arrived. The provider charges for such a part."""
         return bool(self.characters or self.thought_characters or self.call_characters)
 
     @property
@@ -119,9 +119,9 @@ _MAX_PIECE = 1_000_000
 read, and 60 kB can become 60 MB."""
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
-"""With a Unix socket, each request opens a new connection. llama.cpp's server sometimes closes an
-idle connection just when it is used again (once in 50 requests on a busy machine), and a new
-connection costs nothing."""
+"""The limits for a Unix socket: each request opens a new connection. llama.cpp's server sometimes
+closes an idle connection at the moment in which a request uses it (once in 50 requests on a busy
+machine), and opening a new connection takes almost no time."""
 
 
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
@@ -132,7 +132,7 @@ _UNREACHABLE = (httpx.HTTPError, httpx.InvalidURL)
 
 class _Declined(NekroError):
     """An answer with an error status. ``body`` is the field ``error`` of its JSON. Without that
-    field, it is the whole JSON; without JSON, it is the text."""
+    field, ``body`` is the whole JSON. If the answer is not JSON, ``body`` is its text."""
 
     def __init__(self, response: httpx.Response, text: bytes) -> None:
         words = text.decode(errors="replace").strip()
@@ -216,7 +216,7 @@ class ModelEndpoint:
         """Read a JSON document of the API, such as ``models``, within ``limit_s`` seconds.
 
         Returns:
-            The status, and the document. The document is None if the answer is no JSON.
+            The status, and the document. The document is None if the answer is not JSON.
 
         Raises:
             ModelUnreachable: There was no complete answer. The text contains no secret.
@@ -327,8 +327,8 @@ def _fields(settings: LLMSettings, wire: WireFormat) -> dict[str, Any]:
             "Accept-Encoding": "gzip",
             "User-Agent": f"nekro-core/{__version__}",
         },
-        # httpx limits only the time for connecting. `ModelEndpoint.events` limits the rest, because
-        # one deadline applies to all attempts of a request, with their thoughts and texts.
+        # httpx limits only the time for connecting. `ModelEndpoint.events` limits all later waits,
+        # because one deadline applies to all attempts of a request together.
         "timeout": httpx.Timeout(None, connect=settings.connect_s),
     }
 

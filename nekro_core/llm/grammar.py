@@ -80,7 +80,7 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
 
 
 class _Written(Enum):
-    """The arguments that an argument list has so far. They decide how the next argument may
+    """What kind of arguments an argument list has so far. This decides how the next argument may
     begin."""
 
     NOTHING = "n"
@@ -135,8 +135,8 @@ class _Values:
         self._name = name
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self.rules: dict[str, Rule] = {}
-        # This entry keeps the first place: the name of each part contains the number of rules
-        # before it.
+        # Reserve the first place in the dictionary for this rule, which is made last. The name of
+        # each inner rule contains the number of rules before it.
         self.rules[name] = LiteralText("")
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 

@@ -1,5 +1,5 @@
-"""Makes the models of ``NEKRO_MODELS``, each at its first use. They can change while the bot
-runs."""
+"""Makes the models of the setting ``NEKRO_MODELS``, each when it is first used. The setting can
+change while the bot runs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -33,7 +33,8 @@ class NamedModels:
         return self._groups
 
     def get(self, name: str) -> ChatModel | None:
-        """Return the model of a group; None if there is no such group or it is not for chats."""
+        """Return the model of a group; None if there is no such group or its model does not answer
+        chat requests."""
         if name not in self._groups:
             name = name.lower()
         settings = self._groups.get(name)
@@ -85,7 +86,7 @@ def _answers_chats(settings: ModelGroupSettings) -> bool:
 
 def _own(settings: ModelGroupSettings) -> LLMSettings:
     """Return the part of a group's settings that a model needs."""
-    # What nobody set stays so: then published figures apply.
+    # Leave unset fields unset, so that the published price and context apply.
     return LLMSettings(**settings.model_dump(include=_FIELDS, exclude_unset=True))
 
 

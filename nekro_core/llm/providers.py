@@ -21,8 +21,8 @@ class ProviderPreset:
         protocol: The protocol of the API.
         vision: Whether all examples see pictures.
         grammar: Whether the endpoint accepts a GBNF grammar.
-        local: Whether it is a program on the operator's own machine. Then ``base_url`` has the port
-            that the program uses by default.
+        local: Whether the provider is a program on the operator's own machine. If so, ``base_url``
+            has the port that the program uses by default.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Counts what the roles use, and bounds what background work may use in 24 hours."""
+"""Counts what the roles of models use, and limits what background work may use in 24 hours."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -25,7 +25,8 @@ from nekro_core.store import ModelUse, Usage
 
 _DAY_S = 86_400.0
 CALLER = "nekro-core"
-"""The name under which the bot's own requests are counted, in the place of a plugin's key."""
+"""The name under which the bot's own requests are counted. It is stored where other rows have a
+plugin's key."""
 
 
 class UsesOfRoles(Protocol):
@@ -55,8 +56,8 @@ class RoleBudget:
         self.wall = wall
 
     async def share_left(self, role: ModelRole) -> float:
-        """Return the share of the budget that is left, from 0 to 1; 1 if the role has none. Raises
-        `QuotaExceeded` if nothing is left, and `StoreError`."""
+        """Return the share of the budget that is left, from 0 to 1; 1 if the role has no budget.
+        Raises `QuotaExceeded` if nothing is left, and `StoreError`."""
         settings = self.settings
         tokens, money = settings.quick_tokens_a_day, settings.quick_money_a_day
         if role is not ModelRole.QUICK or not (tokens or money):
@@ -77,8 +78,8 @@ class RoleBudget:
 
 
 class BudgetedModel:
-    """A `ChatModel` of a role that keeps to its budget. When little is left, the ``saving`` models
-    answer. It does not count its requests: see `CountedModel`."""
+    """A `ChatModel` of a role that keeps to its budget. When little of the budget is left, the
+    ``saving`` models answer. This class does not count the requests; `CountedModel` does."""
 
     def __init__(self, role: ModelRole, chains: ModelChains, budget: RoleBudget) -> None:
         self._role = role
@@ -115,13 +116,14 @@ class BudgetedModel:
 
 
 class ChoiceWatch:
-    """Notes which model of a chain answers a request, and what the others cost."""
+    """Stores which model of a chain answers a request, and what the models cost that failed before
+    it."""
 
     def __init__(self) -> None:
         self.choice: ModelChoice | None = None
 
     def of(self, request: ChatRequest) -> ChatRequest:
-        """Return the request, which reports the choice."""
+        """Return a copy of the request that reports the choice of the chain to this object."""
         earlier = request.failover.on_choice
 
         def chosen(choice: ModelChoice) -> None:
@@ -132,7 +134,8 @@ class ChoiceWatch:
         return replace(request, failover=replace(request.failover, on_choice=chosen))
 
     def profile(self, otherwise: ModelProfile) -> ModelProfile:
-        """Return the profile of the model that answers."""
+        """Return the profile of the model that answers; ``otherwise`` if no chain has reported
+        one."""
         return self.choice.profile if self.choice else otherwise
 
     @property
@@ -183,7 +186,7 @@ class CountedModel:
                     usage = delta
                 yield delta
         finally:
-            # If the caller stops early, the received part is counted.
+            # If the caller stops before the end, count the part of the reply that has arrived.
             if usage is None and words:
                 usage = estimate_usage(request, "".join(words))
             if usage is not None:
@@ -225,12 +228,11 @@ class BudgetedRoles:
         return None if model is None else CountedModel(model, role, self._budget)
 
     def names(self, role: ModelRole) -> tuple[str, ...]:
-        """Return the names of the models of a role, as the settings have them."""
+        """Return the names of the models of a role that are in the settings."""
         return self._chains.settings.of(role)
 
     def uncounted(self, role: ModelRole) -> ChatModel | None:
-        """Return the model of a role for a caller that counts its requests itself, with the
-        role."""
+        """Return the model of a role for a caller that stores the use of the role itself."""
         if self._chains.model(role) is None:
             return None
         return BudgetedModel(role, self._chains, self._budget)

@@ -30,7 +30,7 @@ class BoxView:
     Attributes:
         name: Its name. The code of the chat's answers runs in ``default``.
         image: What it was made from.
-        awake: Whether its processes run. Otherwise only its files are kept.
+        awake: Whether its processes run. A box that sleeps has only its files.
         in_use: Whether code or a tool uses it now.
         memory: Its memory in bytes, measured while it was idle; 0 if it sleeps.
     """

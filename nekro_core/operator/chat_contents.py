@@ -10,7 +10,8 @@ from nekro_core.store import HistoryLine, Store
 from nekro_core.store.traces import media_in
 
 _MOST_LOOKED_AT = 1_000
-"""How many looks at recalled messages are remembered, for their pictures and files."""
+"""Number of newest calls of `MessageContents.recalled` that are remembered. Whoever read a recalled
+message may then also load its pictures and files."""
 
 
 class MediaReading(Protocol):

@@ -35,7 +35,7 @@ class Hit:
         kind: What it is.
         key: The chat's key, the turn's number, the place of the plugin or the setting's name.
         title: What people call it.
-        more: What tells it apart from others of this title; may be empty.
+        more: A text that distinguishes it from others with the same title; may be empty.
     """
 
     kind: HitKind

@@ -1,4 +1,5 @@
-"""What an operator sees of plugins and does with them, while the bot runs."""
+"""Shows the plugins to operators, and installs, updates, configures and tries them while the bot
+runs."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +44,8 @@ from nekro_core.store import Usage
 
 PluginName = Annotated[str, Field(min_length=1, max_length=200)]
 Source = Annotated[SecretStr, Field(max_length=2000)]
-"""A source. Its address may contain a token, so the audit log stores only stars in place of it."""
+"""The source of a plugin. Its address may contain a token, so the audit log stores stars in its
+place."""
 
 _STAGES: Mapping[InstallStage, str] = {
     InstallStage.FETCH: "fetching the files",
@@ -66,7 +68,7 @@ class PluginServices:
         model_usage: Sums up a plugin's requests to models since a time
             (`nekro_core.store.model_uses.ModelUseRepository.usage`).
         uses: Counts calls and errors; None if nothing is counted.
-        at_next_start: Returns what the next start of the bot will change.
+        at_next_start: Returns the packages whose newer version is used only after the next start.
     """
 
     manager: PluginManager
@@ -210,7 +212,7 @@ class Plugins(Area):
         Args:
             source: As in `look`.
             expected: The ``digest`` that `look` showed. Other files are refused.
-            force: Whether to install a plugin that cannot be loaded.
+            force: Whether to install the plugin even if it cannot be loaded.
         """
         with _told("source"):
             change = await self._manager.install(
@@ -241,8 +243,8 @@ class Plugins(Area):
             plugin: Its key or item.
             source: Where the new version is; by default, where the old one came from.
             expected: The ``digest`` that `look` showed. Other files are refused.
-            force: Whether to overwrite files that were changed here, and to keep a version that
-                cannot be loaded.
+            force: Whether to overwrite files that were changed on this machine, and to keep the new
+                version even if it cannot be loaded.
         """
         with _told("plugin"):
             change = await self._manager.update(
@@ -264,7 +266,7 @@ class Plugins(Area):
         number: int | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[PluginView]:
-        """Go back to an old version of a plugin. What it wrote into its folder stays.
+        """Go back to an old version of a plugin. Files that the plugin wrote into its folder stay.
 
         Args:
             plugin: Its key or item.
@@ -284,8 +286,8 @@ class Plugins(Area):
         data: bool,
         progress: Progress = NO_PROGRESS,
     ) -> Change[None]:
-        """Unload a plugin, and delete its files, its old versions and the packages that it alone
-        needed.
+        """Unload a plugin, and delete its files, its old versions and the packages that no other
+        plugin needs.
 
         Args:
             plugin: Its key or item.
@@ -352,8 +354,8 @@ class Plugins(Area):
 
         Args:
             plugin: Its key or item.
-            values: The values by name. Values that are left out stay. A secret that is sent back as
-                it was shown stays.
+            values: The values by name. Values that are left out do not change. A secret that is
+                sent back as it was shown does not change.
             expected: The ``revision`` of the form that was filled in.
         """
         with _told("plugin"):
@@ -433,7 +435,8 @@ class Plugins(Area):
         info = self._info(plugin)
         uses = self._services.uses
         errors, last = self._errors(info.key)
-        # Model requests outside of a tool call are stored under the item, others under the key.
+        # Requests to models within a tool call are stored under the plugin's key, all others under
+        # its item (`PluginView.item`).
         spent = [await self._services.model_usage(since, each) for each in {info.key, info.item}]
         return PluginUseView(
             plugin=info.key,
@@ -505,8 +508,8 @@ class Plugins(Area):
 
 @contextmanager
 def _told(parameter: str) -> Iterator[None]:
-    """Convert errors of lower rooms to `OperatorError`. ``parameter`` is the name of the parameter
-    with the source, for a refused source."""
+    """Convert errors of lower rooms (packages of ``nekro_core``) to `OperatorError`. ``parameter``
+    is the name of the parameter with the source; an error about a refused source names it."""
     try:
         yield
     except (UnknownPlugin, NoConfiguration, NoSuchTool) as error:

@@ -121,7 +121,7 @@ class Requests(Area):
         place: Annotated[str, Field(min_length=1, max_length=100)],
         user_id: Annotated[str, Field(min_length=1, max_length=200)],
     ) -> Change[bool]:
-        """Ignore a person everywhere on a platform. The person's messages are stored and never
+        """Ignore a person in all chats of a platform. The person's messages are stored but never
         answered.
 
         Args:

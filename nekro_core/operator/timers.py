@@ -55,7 +55,7 @@ class Timers(Area):
 
     @query(role=AccessRole.VIEWER)
     async def all(self, actor: Actor, *, chat_key: ChatKey | None = None) -> list[TimerRow]:  # noqa: ARG002
-        """List the timers that have not ended. The one that is due first is first.
+        """List the timers that have not ended, in the order in which they are due.
 
         Args:
             chat_key: Only timers of this chat.

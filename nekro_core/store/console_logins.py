@@ -6,8 +6,8 @@ from nekro_core.store.console_people import COLUMNS, ConsolePerson, person_of
 from nekro_core.store.database import Database, Row, SqlStatement
 
 USED_EVERY_S = 60.0
-"""Seconds between two writes of the time at which a session or token was last used. So a page that
-makes many requests writes one row a minute."""
+"""The time at which a session or token was last used is written at most once in this many seconds.
+So a page that makes many requests causes one write a minute."""
 MOST_SESSIONS = 50
 """Maximum number of sessions of one person. One more login ends the session that was used least
 recently."""

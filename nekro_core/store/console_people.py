@@ -53,7 +53,8 @@ _KEEPS_AN_OWNER = (
     "(role <> 'owner' OR state <> 'active' OR EXISTS (SELECT 1 FROM console_people o "
     "WHERE o.role = 'owner' AND o.state = 'active' AND o.id <> console_people.id))"
 )
-"""A condition of an UPDATE that takes an owner away: another active owner must remain."""
+"""The condition of an UPDATE that disables a person or changes the person's role: if the person is
+an active owner, there must be another active owner."""
 
 
 class ConsolePeopleRepository:
@@ -197,8 +198,8 @@ class ConsolePeopleRepository:
     async def confirm_second_factor(
         self, person_id: int, secret: str, step: int, code_hashes: Sequence[str]
     ) -> bool:
-        """Let the pending secret be the second factor, and replace the recovery codes. False if
-        another secret is pending by now."""
+        """Make the pending secret the second factor, and replace the recovery codes. Returns False
+        if the pending secret is no longer ``secret``."""
         ours = "(SELECT id FROM console_people WHERE id = ? AND totp_secret = ?)"
         results = await self._database.write(
             SqlStatement(

@@ -1,7 +1,8 @@
 """Stores for each message why the bot answered it, or why not.
 
-The decision is a part of the message's row, so it is deleted with the message. It is written with a
-write that is made anyway, or a moment later; no message and no answer waits for it.
+The decision is a part of the message's row, so it is deleted with the message. It is written
+together with the next transaction, or within a second. Messages and answers do not wait for this
+write.
 """
 
 from collections import defaultdict
@@ -14,8 +15,8 @@ from nekro_core.store.database import Database, Row, SqlStatement
 _MOST_DETAIL = 200
 """Maximum number of characters of a detail that are stored."""
 _UNDECIDED = 2_000
-"""How many of the newest messages are searched for ones that an earlier process left undecided.
-Decisions are written within a second, so there are few."""
+"""Number of newest messages in which messages without a decision of an earlier process are looked
+for. Decisions are written within a second, so there are few such messages."""
 _ROWS = 500
 """Maximum number of messages in one statement."""
 
@@ -34,9 +35,10 @@ class DecisionReason(StrEnum):
     FORCED = "forced"
     """Answered: a plugin demanded it. The detail is the plugin's key."""
     WOKEN = "woken"
-    """Answered: a line of a timer, a webhook or a plugin for the agent."""
+    """Answered: it is a line for the agent, written by a timer, a webhook or a plugin."""
     GOES_ON = "goes_on"
-    """Answered: it goes on talking to the bot. The detail says how likely, and why."""
+    """Answered: its author probably continues a conversation with the bot. The detail says how
+    likely this is, and why."""
     UNASKED = "unasked"
     """Answered: it asks nothing of the bot, but the bot has something to say. The detail says
     why."""
@@ -44,12 +46,13 @@ class DecisionReason(StrEnum):
     """Read by the turn that answered another message of the same person."""
 
     NOT_ADDRESSED = "not_addressed"
-    """Not answered: nothing in it calls the bot. The detail may say how likely it goes to the bot,
-    and why."""
+    """Not answered: it does not call the bot. The detail may say how likely the message is meant
+    for the bot, and why."""
     PRIVATE_OFF = "private_off"
     """Not answered: the settings say that private chats are not answered."""
     OTHER_NOTICE = "other_notice"
-    """Not answered: it is an event of the chat and no message. The detail is its kind."""
+    """Not answered: it is an event of the chat (such as a new member), not a message. The detail is
+    the kind of the event."""
     EMPTY = "empty"
     """Not answered: it has no content."""
     TOO_OLD = "too_old"
@@ -87,7 +90,7 @@ class DecisionReason(StrEnum):
 
     @property
     def asks(self) -> bool:
-        """Whether a message with this reason asks for a turn."""
+        """True if a message with this reason asks for a turn."""
         return self in _ASKS
 
 
@@ -135,8 +138,8 @@ class DecisionRepository:
         self._database.write_later(self._take)
 
     async def of(self, seq: int) -> MessageDecision | None:
-        """Get the decision about a message. None if there is none (yet): the bot has just received
-        the message, it is a line of the bot, or an earlier version of the bot received it."""
+        """Get the decision about a message. Returns None if the bot has not decided yet, if the
+        message is the bot's own, or if a version of the bot without decisions received it."""
         rows = await self._database.read(
             "SELECT decision, decision_detail, turn_id FROM messages WHERE seq = ?", seq
         )
@@ -166,8 +169,8 @@ class DecisionRepository:
         )
 
     def _take(self) -> Sequence[SqlStatement]:
-        """Return the statements for all noted decisions: one for all messages about which the bot
-        decided the same."""
+        """Return the statements that store all noted decisions. Messages with the same decision
+        share one statement."""
         noted = [*self._noted.items()]
         self._noted.clear()
         return [

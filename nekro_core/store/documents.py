@@ -24,8 +24,9 @@ _ADD = (
 
 
 class DatabaseDocuments:
-    """A `nekro_core.system.documents.DocumentStore` in the database. A revision is a number, and
-    the unique key of name and number lets only one of several writers have the next one.
+    """A `nekro_core.system.documents.DocumentStore` in the database. Each revision of a document
+    has a number. Name and number together are a unique key, so if several writers store the next
+    revision at the same time, only one succeeds.
 
     Args:
         database: The open database.
@@ -68,8 +69,8 @@ class DatabaseDocuments:
         return str(await self._add(name, text, expected, removed=False))
 
     async def remove(self, name: str, *, expected: str) -> None:
-        """See `DocumentStore.remove`. It adds a row without text, so that the numbers go on, and
-        another process notices."""
+        """See `DocumentStore.remove`. It adds a row without text. So the revision numbers continue,
+        and other processes notice the removal."""
         await self._add(check_name(name), "", expected, removed=True)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:

@@ -8,7 +8,8 @@ from nekro_core.store.engine import Value
 from nekro_core.store.errors import StoreError
 
 MOST_ROWS = 10_000
-"""The most rows of a result. A longer one is refused, so that nobody takes a part for the whole."""
+"""Maximum number of rows of a result. A longer result is refused, not cut, so that nobody takes a
+part of it for the whole."""
 LIMIT_S = 5.0
 """The most seconds that a query may take."""
 LONGEST_SQL = 20_000
@@ -49,7 +50,7 @@ class GuestQuery:
         return ", ".join(sorted({*self.views, *self.tables}))
 
     def check(self) -> None:
-        """Raise `GuestQueryRefused` if this is clearly no single SELECT."""
+        """Raise `GuestQueryRefused` if the SQL is clearly not a single SELECT."""
         words = self.sql.split(maxsplit=1)
         if len(self.sql) > LONGEST_SQL:
             raise GuestQueryRefused(f"the SQL is longer than {LONGEST_SQL} characters")

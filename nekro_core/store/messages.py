@@ -19,7 +19,7 @@ from nekro_core.chat import (
 )
 from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 INSERT = InsertStatement(
     "messages",
@@ -44,10 +44,10 @@ INSERT = InsertStatement(
     ),
 )
 _SEQUENCE = "messages_seq_seq"
-"""The PostgreSQL sequence that remembers which numbers were used."""
+"""The PostgreSQL sequence that remembers the highest number that may be used."""
 _CLAIM = 1000
-"""The sequence is set this many numbers ahead. After a restart the numbers that were not used are
-skipped."""
+"""The PostgreSQL sequence is set this many numbers ahead, so that it is written rarely. After a
+restart, unused numbers below it are skipped."""
 
 _NUMBERED = 500
 """Maximum number of records that one query reads by their numbers."""
@@ -95,7 +95,7 @@ class MessageRepository:
             self._arrived[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
             self._newest.pop(chat_key, None)
-            self._newest[chat_key] = added  # at the end, so that the order stays
+            self._newest[chat_key] = added  # Moved to the end: the order stays that of the numbers.
         if shrunk:
             self._shrunk.add(chat_key)
 
@@ -209,7 +209,8 @@ class MessageRepository:
         return [record_of(row) for row in rows]
 
     async def rows_after(self, chat_key: ChatKey, seq: int, limit: int) -> Rows:
-        """Get what the search index needs of the records after a number, oldest first."""
+        """Get the columns that the search index needs, of the records after a number, oldest
+        first."""
         return await self._database.read(
             f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq LIMIT ?",
             str(chat_key),
@@ -218,7 +219,8 @@ class MessageRepository:
         )
 
     async def newest_rows(self, chat_key: ChatKey, after: int, limit: int) -> Rows:
-        """Get what the search index needs of the newest records after a number, oldest first."""
+        """Get the columns that the search index needs, of the newest records after a number, oldest
+        first."""
         rows = await self._database.read(
             f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -228,7 +230,7 @@ class MessageRepository:
         return rows[::-1]
 
     async def rows_numbered(self, seqs: Collection[int]) -> list[Row]:
-        """Get what the search index needs of these records, oldest first."""
+        """Get the columns that the search index needs, of these records, oldest first."""
         found: list[Row] = []
         wanted = sorted(set(seqs))
         for at in range(0, len(wanted), _NUMBERED):
@@ -392,8 +394,8 @@ class MessageRepository:
 
     async def hide(self, record: Record) -> None:
         """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
-        content stays in the store. The record's decision tells it from one that its author
-        recalled."""
+        content stays in the store. The record's decision says that a plugin hid it, and not that
+        its author recalled it."""
         await self._database.write(
             SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
             committed=lambda _: self.changed(record.chat_key),

@@ -18,8 +18,8 @@ _UNFINISHED = (DeliveryState.PENDING.value, DeliveryState.SENDING.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledRows:
-    """How many rows were changed: messages that were waiting to be sent, turns that ran, and
-    questions and tasks that waited."""
+    """How many rows were changed: messages that waited to be sent, turns that were running, and
+    questions and tasks that waited for an answer."""
 
     deliveries: int
     turns: int
@@ -106,7 +106,7 @@ class RestoredRows:
         found |= _in_private({row["chat_key"] for row in keys})
         instances = {instance for instance, _ in found}
         for row in keys:
-            # The key may be ``instance:id``, or the id alone.
+            # A plugin's key of a person may be ``instance:id`` or only the id.
             for each in {row["user_key"], row["user_key"].rpartition(":")[2]} - {""}:
                 found |= {(instance, each) for instance in instances}
         return frozenset(found)

@@ -47,7 +47,8 @@ def lengths(postings: Postings) -> NDArray[np.float32]:
 
 
 def moved(postings: Postings, by: int) -> Postings:
-    """Return the postings in a segment in which the positions are larger by ``by``."""
+    """Return the postings with all positions larger by ``by``, for a segment that begins
+    earlier."""
     return postings + np.uint32(by << _POSITION)
 
 
@@ -79,8 +80,8 @@ def merge_pages(pages: Iterable[tuple[int, bytes]], buckets: int) -> dict[int, b
     """Merge pages of several segments, and distribute the terms among buckets.
 
     Args:
-        pages: For each page, in the order of the segments: by how much its positions are larger in
-            the merged segment, and the page.
+        pages: The pages, in the order of the segments. The number before each page is added to its
+            positions in the merged segment.
         buckets: The number of buckets of the merged segment.
 
     Returns:
@@ -144,7 +145,8 @@ def postings_of(page: bytes, terms: Iterable[str]) -> dict[str, Postings]:
 
 
 def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
-    """Return a page without the postings of messages, or None if it has none of them.
+    """Return a page without the postings of removed messages; None if the page has no posting of a
+    removed message.
 
     Args:
         page: The page.

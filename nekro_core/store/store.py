@@ -155,7 +155,8 @@ class Store:
     @classmethod
     async def _load(cls, database: Database, clock: Callable[[], float]) -> Self:
         (newest,) = await database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
-        # Both databases remember the numbers of deleted rows, so no number is used twice.
+        # SQLite and PostgreSQL remember the highest number even if its row was deleted, so no
+        # number is used twice.
         last_seq = max(newest["seq"], await database.newest_seq("messages"))
         rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
         accounts = [

@@ -1,4 +1,4 @@
-"""Provides pytest fixtures for plugin tests, in which a test reads like a conversation.
+"""Provides pytest fixtures for tests of plugins. A test with them reads like a conversation.
 
 A plugin's ``pytest.ini`` (written by `nekro plugin new`) switches them on::
 
@@ -33,7 +33,8 @@ try:
         pytest_configure,
     )
 except ModuleNotFoundError as error:
-    # The fixtures need pytest. Without pytest, `nekro plugin check` and `run` still import the bot.
+    # Only the fixtures need pytest. `nekro plugin check` and `nekro plugin run` import the rest of
+    # this package also where pytest is not installed.
     if error.name != "pytest":
         raise
 

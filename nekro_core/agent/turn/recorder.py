@@ -66,6 +66,12 @@ class StepCost:
     price_source: str = PriceSource.UNKNOWN
 
 
+def _mark_retrieved(written: asyncio.Future[Any]) -> None:
+    """Keep asyncio from logging a failure for which nobody waits, because the turn is over."""
+    if not written.cancelled():
+        written.exception()
+
+
 class SharedWrite(Awaitable[_Written]):
     """A write whose outcome several tasks may await. If one of them is cancelled, the others still
     get the outcome.
@@ -76,6 +82,7 @@ class SharedWrite(Awaitable[_Written]):
 
     def __init__(self, written: Awaitable[_Written]) -> None:
         self._written = asyncio.ensure_future(written)
+        self._written.add_done_callback(_mark_retrieved)
 
     def __await__(self) -> Generator[Any, None, _Written]:
         return asyncio.shield(self._written).__await__()

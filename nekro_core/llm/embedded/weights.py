@@ -1,4 +1,4 @@
-"""Lists the known weights, and checks downloaded files.
+"""Lists the known weights (model files), and checks downloaded files.
 
 Errors::
 
@@ -98,11 +98,11 @@ def require_gguf(path: Path) -> Path:
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether the file exists and has this hash, or the hash with which `install_download` accepted
-    it.
+    """Return True if the file exists and has this hash, or the hash with which `install_download`
+    accepted the file.
 
-    Hashing half a gigabyte takes a second. So the result is stored in a second file. It is valid
-    while the size and the modification time stay the same.
+    Hashing half a gigabyte takes a second, so the hash is stored in a second file. The stored hash
+    is valid while the model file's size and modification time stay the same.
     """
     try:
         stat = path.stat()

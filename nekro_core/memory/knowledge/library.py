@@ -28,6 +28,7 @@ from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
 from nekro_core.system.errors import NekroError
+from nekro_core.system.folder_watch import stop_event_of_watch
 
 BOT = "bot"
 """The scope of the documents of all chats."""
@@ -44,6 +45,8 @@ _MARKDOWN = (".md", ".markdown")
 _AGAIN_S = 600.0
 """Seconds after which the folders are compared with the index even if no change was reported: some
 file systems report no changes."""
+_STEP_MS = 200
+"""Milliseconds after which the watch looks again for changes, and whether it should end."""
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 _MAX_NAME = 100
 MAX_FOUND = 20
@@ -106,8 +109,11 @@ class KnowledgeLibrary:
     async def _changed(self) -> None:
         """Wait until a document has changed, at most `_AGAIN_S`."""
         with anyio.move_on_after(_AGAIN_S):
-            async for _ in awatch(self._folder, watch_filter=_is_document, step=200):
-                return
+            async with stop_event_of_watch() as stop:
+                async for _ in awatch(
+                    self._folder, watch_filter=_is_document, stop_event=stop, step=_STEP_MS
+                ):
+                    return
 
     async def look(self) -> int:
         """Compare the folders with the index, read new and changed documents, and remove deleted

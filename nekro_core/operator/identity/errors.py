@@ -1,4 +1,4 @@
-"""Errors of the people of the console.
+"""Errors of operations on the people of the console.
 
 ::
 

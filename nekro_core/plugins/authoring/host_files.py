@@ -17,8 +17,8 @@ from stat import S_ISDIR
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.call import CallFiles, texts_of
+from nekro_core.plugins.authoring.limits import SHARED_BYTES
 from nekro_core.plugins.authoring.made_files import is_made_now
-from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 MOST_ENTRIES = 4096

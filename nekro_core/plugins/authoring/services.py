@@ -14,6 +14,7 @@ from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.search.finder import MessageFinder
+from nekro_core.plugins.authoring.limits import SHARED_BYTES
 from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.packages import PackageFolder
@@ -22,10 +23,6 @@ from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
-
-SHARED_BYTES = 512 * 1024 * 1024
-"""Maximum number of bytes of a chat's shared folder on the host, unless the operator sets another
-number."""
 
 
 class UrlFetcher(Protocol):

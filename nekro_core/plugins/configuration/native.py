@@ -12,7 +12,6 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.forms.configuration import FormRefused, PluginConfiguration
 from nekro_core.plugins.forms.fields import FormField
 from nekro_core.plugins.forms.from_schema import fields_of_schema
-from nekro_core.plugins.forms.yaml_files import changed_yaml
 
 
 def configuration_of(plugin: NekroPlugin) -> PluginConfiguration | None:
@@ -62,6 +61,9 @@ class NativeConfiguration:
     def new_text(self, values: Mapping[str, Any]) -> str:
         """See `PluginConfiguration.new_text`."""
         path = self.path
+        # ruamel.yaml takes 10 ms; only a write needs it
+        from nekro_core.plugins.forms.yaml_files import changed_yaml  # noqa: PLC0415
+
         return changed_yaml(path.read_text("utf-8") if path.exists() else "", values)
 
     async def apply(self) -> None:

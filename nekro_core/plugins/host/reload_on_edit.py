@@ -7,6 +7,7 @@ import anyio
 from loguru import logger
 
 from nekro_core.plugins.host.builtin import items_in
+from nekro_core.system.folder_watch import stop_event_of_watch
 
 _TOGETHER_MS = 200
 """Changes within this time cause one reload: an editor writes a file in several steps, and a person
@@ -25,13 +26,16 @@ async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) ->
     while True:
         places = _places(folder)
         watched = (folder, *places)
-        async for changes in watchfiles.awatch(*watched, debounce=_TOGETHER_MS, step=50):
-            edited = edited_items(places, (Path(path) for _, path in changes))
-            for item in edited:
-                logger.info("plugin {}: its files changed, it is loaded again", item)
-                await reload(item)
-            if _places(folder) != places:
-                break
+        async with stop_event_of_watch() as stop:
+            async for changes in watchfiles.awatch(
+                *watched, debounce=_TOGETHER_MS, step=50, stop_event=stop
+            ):
+                edited = edited_items(places, (Path(path) for _, path in changes))
+                for item in edited:
+                    logger.info("plugin {}: its files changed, it is loaded again", item)
+                    await reload(item)
+                if _places(folder) != places:
+                    break
 
 
 def edited_items(places: dict[Path, str], changed: Iterable[Path]) -> list[str]:
