@@ -32,7 +32,7 @@ async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) ->
             ):
                 edited = edited_items(places, (Path(path) for _, path in changes))
                 for item in edited:
-                    logger.info("plugin {}: its files changed, it is loaded again", item)
+                    logger.info("plugin {}: its files changed, so it is loaded again", item)
                     await reload(item)
                 if _places(folder) != places:
                     break

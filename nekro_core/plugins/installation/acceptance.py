@@ -24,8 +24,8 @@ _MARGIN_S = 60.0
 method."""
 
 NOT_CONFINED = (
-    "note: this kernel cannot confine a process (no Landlock), so that Python alone refused what "
-    "the plugin tried; machine code in it was not held back"
+    "note: this kernel cannot confine a process (no Landlock). So only Python refused what the "
+    "plugin tried; machine code in the plugin was not confined"
 )
 
 

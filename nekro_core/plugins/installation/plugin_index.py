@@ -110,7 +110,7 @@ def _entries(text: str, address: str) -> Any:
         else:
             found = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise IndexRefused(f"{address}: no valid JSON or TOML: {error}") from None
+        raise IndexRefused(f"{address}: it is not valid JSON or TOML: {error}") from None
     if isinstance(found, dict):
         return found.get("plugins")
     return found
