@@ -66,7 +66,7 @@ class BoundedModel:
         self._day = RateWindow()
 
     def replace(self, model: BackgroundModel) -> None:
-        """Ask this model from now on."""
+        """Use this model for all later requests."""
         self._model = model
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int, max_chars: int) -> str:
@@ -92,7 +92,7 @@ class BackOff:
         self._failed: dict[object, tuple[int, float]] = {}
 
     def waits(self, key: object) -> bool:
-        """Return whether the request must not be made yet."""
+        """Return True if the wait after the last failure of this request is not over."""
         return self._clock() < self._failed.get(key, (0, -math.inf))[1]
 
     def failed(self, key: object) -> bool:

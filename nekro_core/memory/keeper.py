@@ -100,7 +100,7 @@ class MemoryKeeper:
         self._told_none = False
 
     def use_model(self, model: BackgroundModel) -> None:
-        """Ask this model from now on."""
+        """Use this model for all later requests."""
         self._model.replace(model)
 
     async def source_of(self, chat_key: ChatKey, message_id: str) -> int:

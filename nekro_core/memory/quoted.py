@@ -1,4 +1,4 @@
-"""Writes people's and models' words on lines, without characters that people do not see.
+"""Writes words of people and of models on one line, without invisible characters.
 
 Notes and summaries are words of people, or of a model that has read such words. The prompt quotes
 each of their lines like the messages of people, so that the model does not obey them.
@@ -30,8 +30,8 @@ def one_line(text: str, limit: int) -> str:
 
 
 def record_line(record: Record, limit: int) -> str:
-    """Return a record on one line, for a model that reads a conversation: its number, who wrote it
-    with the person's id, and the words."""
+    """Return a record on one line, for a model that reads a conversation: the record's number, its
+    author with the person's id, and the words."""
     words = one_line(plain_text(record.segments), limit)
     match record.author:
         case Author.BOT:

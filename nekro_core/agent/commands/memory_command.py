@@ -23,9 +23,9 @@ from nekro_core.store import NoteRow
 from nekro_core.system.errors import NekroError
 
 _LISTED = 20
-"""Number of notes that one answer lists."""
+"""Maximum number of notes that one answer lists."""
 _TURN_ENDS_S = 30.0
-"""Seconds that ``/compact`` waits for the end of a turn."""
+"""Maximum number of seconds that ``/compact`` waits for the end of a turn."""
 
 
 def memory_commands(
@@ -99,7 +99,7 @@ def memory_commands(
 
 
 class _MemoryAnswers:
-    """Carries out the subcommands of ``/memory`` and makes their answers."""
+    """Carries out ``/learn`` and the subcommands of ``/memory``, and makes their answers."""
 
     def __init__(self, services: CommandServices, memory: MemoryKeeper) -> None:
         self._say = services.catalogue.say
@@ -213,7 +213,7 @@ class _MemoryAnswers:
 
 
 def _may_see_all(context: CommandExecutionContext, chat: ChatKey) -> bool:
-    """Return whether the person may see all notes of the chat. In a private chat there is nobody
-    else, and a group's administrators look after the group."""
+    """Return True if the person may see all notes of the chat: in a private chat always, because
+    nobody else is there; in a group if the person is its administrator or a super user."""
     alone = chat.kind is ChatKind.PRIVATE
     return alone or context.is_super_user or context.is_chat_admin

@@ -1,4 +1,4 @@
-"""Estimates to whom a line of a group goes that mentions nobody: to the bot, or to another person.
+"""Estimates to whom a line of a group goes if it mentions nobody: to the bot, or to another person.
 
 The estimate uses only who said what, and when. Decision trees make it. They were learnt from
 conversations of people (`make follows`) and are in `addressee.json`. One line takes about a
@@ -57,7 +57,7 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class AddresseeModel:
     """The learnt trees. A line whose probability is at least ``threshold`` counts as spoken to the
-    bot. 85 % of such lines really were."""
+    bot. 85 % of such lines were really spoken to the bot."""
 
     aims: BoostedTrees
     continues: BoostedTrees

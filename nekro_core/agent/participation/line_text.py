@@ -14,8 +14,8 @@ from functools import cache
 from importlib.resources import files
 
 _READ = 1000
-"""Characters of a line that are read. People's lines are shorter; normalizing takes the square of a
-run of combining marks."""
+"""Maximum number of characters of a line that are read. People's lines are shorter. The time for
+normalizing grows with the square of the number of combining marks in a row."""
 _MOST_WORDS = 60
 """Number of words of a line in which cues are looked for, so that a long pasted text costs little
 time."""

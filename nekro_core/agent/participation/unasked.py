@@ -35,7 +35,7 @@ class QuickJudge(Protocol):
 
 
 class Refusal(StrEnum):
-    """Why the bot does not speak unasked now."""
+    """A reason why the bot must not speak unasked at the moment."""
 
     NO_JUDGE = "no_judge"
     QUIET_HOURS = "quiet_hours"
@@ -72,7 +72,7 @@ class UnaskedSpeech:
     def refusal(
         self, chat_key: ChatKey, settings: ParticipationSettings, records: Sequence[Record]
     ) -> Refusal | None:
-        """Return why the bot must not speak unasked now; None if it may.
+        """Return why the bot must not speak unasked at the moment; None if it may.
 
         Args:
             chat_key: The chat.

@@ -37,7 +37,7 @@ class TalkSign(StrEnum):
     NAMES_OTHER = "names_other"
     """The line names somebody who is not the bot."""
     TALKS_TO_OTHER = "talks_to_other"
-    """The line goes more likely to somebody else than to the bot."""
+    """It is more likely that the line goes to somebody else than to the bot."""
     LONG_AGO = "long_ago"
     """The bot has not spoken to this person in the last three minutes."""
 

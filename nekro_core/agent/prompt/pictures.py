@@ -23,7 +23,8 @@ class PromptPictures:
         self._busy = Lock()
 
     async def part(self, path: str) -> ImagePart | None:
-        """Return the picture in this file, which is not in a box; None if it cannot be shown."""
+        """Return the picture in a file; None if it cannot be shown. ``path`` is a path of the host,
+        not of a box."""
         async with self._busy:  # so that two callers do not convert the same picture twice
             if path not in self._cache:
                 self._cache[path] = await self._convert(Path(path))

@@ -2,9 +2,9 @@
 after another.
 
 A turn answers one person. It has that person's rights and counts towards that person's quota.
-Questions that other people ask meanwhile wait; they get the next turns, in order of arrival. System
-lines (of a timer or a webhook) belong to no person. They get separate turns without a person's
-rights.
+Questions that other people ask during a turn wait; they get the next turns, in order of arrival.
+System lines (of a timer or a webhook) do not belong to a person. They get separate turns without a
+person's rights.
 """
 
 from collections.abc import Callable, Iterable, Sequence

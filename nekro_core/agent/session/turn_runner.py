@@ -286,7 +286,7 @@ class TurnRunner:
                 if not decision.reason.asks:
                     decision = MessageDecision(reason=DecisionReason.FOLLOWED)
                 decision = replace(decision, turn_id=turn_id)
-            elif decision.reason.asks:  # The turn was stopped, so all waiting questions were too.
+            elif decision.reason.asks:  # With the turn, all waiting questions were stopped.
                 decision = MessageDecision(reason=DecisionReason.STOPPED)
             decisions.note(record.seq, decision)
 
@@ -313,7 +313,7 @@ async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
             if _is_cancelled():
-                raise  # the bot ends
+                raise  # an outer scope is cancelled, because the bot ends
 
 
 def _is_cancelled() -> bool:

@@ -39,7 +39,7 @@ class _State(Enum):
     GROWING = auto()
     """A message was sent, and grows by edits."""
     IN_PARTS = auto()
-    """Each part is a message."""
+    """Each part of the words is sent as a separate message."""
     OVER = auto()
     """Nothing more is sent while the model writes."""
 
@@ -90,7 +90,7 @@ class LiveWords:
 
     @property
     def sent(self) -> str:
-        """The words that were sent, or may have been."""
+        """The words that were sent, or that may have been sent."""
         return self._written.text[: self._sent].strip()
 
     @property

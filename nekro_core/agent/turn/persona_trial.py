@@ -16,7 +16,7 @@ from nekro_core.llm.model import ChatModel, ChatRequest, ModelError, RequestUsag
 from nekro_core.system.errors import NekroError
 
 _MAX_TOKENS = 1024
-"""Maximum tokens of the reply."""
+"""Maximum number of tokens of the reply."""
 _MOST_RECORDS = 200
 _LIMIT_S = 120.0
 """Maximum number of seconds of a trial."""
@@ -65,7 +65,7 @@ async def try_persona(
         chat_key: The chat whose history is used.
         persona: The text of the persona.
         last: How many of the newest records are shown, 1 to 200.
-        model: The model to ask; None for the chat's own.
+        model: The model to ask; None for the chat's model.
 
     Returns:
         The reply and its cost.
@@ -138,6 +138,6 @@ def _is_question(record: Record) -> bool:
 
 
 def _since_reset(records: Sequence[Record]) -> list[Record]:
-    """Return the records since the conversation last began anew."""
+    """Return the records after the last reset of the conversation."""
     beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
     return list(records[beginning + 1 :])

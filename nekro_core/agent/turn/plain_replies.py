@@ -17,8 +17,8 @@ _MARKED_SILENCE = re.compile(
 )
 _BARE_SILENCE = re.compile(r"<?no[_-](?:reply|response|answer|output)>?\.?", re.IGNORECASE)
 PASS = "pass"  # noqa: S105
-"""A whole reply of this word is silence in code mode: prompts say so. Some models leave out the
-fence. In tool mode it may be an answer."""
+"""In code mode, a reply that is only this word means silence, even without the code fence, which
+some models leave out. The prompt tells the model so. In tool mode the word may be an answer."""
 _WRAPPED = re.compile(
     r"\A\s*(?:```[a-z_]*|<(?:tool_call|function_call|function|tool)>)?\s*(?P<json>[\[{].*[\]}])\s*"
     r"(?:```|</(?:tool_call|function_call|function|tool)>)?\s*\Z",
@@ -26,7 +26,7 @@ _WRAPPED = re.compile(
 )
 _NOT_WORDS = ("{", "[", "<", "```", "~~~")
 _MOST_CHARS = 100_000
-"""Longer replies are not read as JSON."""
+"""Maximum number of characters of a reply that is parsed as JSON."""
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "params", "input", "kwargs", "action_input")
 _CODE_RUNNERS = frozenset({"python", "code_interpreter", "execute_python", "run_python", "exec"})

@@ -47,7 +47,7 @@ _CODE = 2000
 restart."""
 _ARGUMENTS = 300
 _CALLS, _SHORT = 12, 120
-"""Maximum number of carried out calls in a report, and of characters of each call's arguments."""
+"""Maximum number of calls that a report lists, and of characters of each call's arguments."""
 NOBODY_HAS_SEEN = "[note] Nobody has seen anything from you yet."
 _ENDS = {
     "length": (
@@ -199,8 +199,8 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
 
 
 def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | QuotedText]:
-    """Return lines about a turn's runs before a restart. For each run: its code, if known, its
-    calls, its output and its error."""
+    """Return lines about a turn's runs before a restart: the code of each run, if known, its calls,
+    its output and its error."""
     lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop in WORDS:

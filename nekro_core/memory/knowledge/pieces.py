@@ -17,8 +17,8 @@ _MAX_HEADING = 200
 
 
 def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
-    """Yield the pieces of a document, at most `MAX_PIECES`. A piece never has text from under two
-    headings. This function blocks: 2,000,000 characters take about a second."""
+    """Yield the pieces of a document, at most `MAX_PIECES`. A piece never contains text of two
+    sections. This function blocks: 2,000,000 characters take about a second."""
     # half a MiB of memory; only a bot with documents needs it
     from semantic_text_splitter import MarkdownSplitter, TextSplitter  # noqa: PLC0415
 

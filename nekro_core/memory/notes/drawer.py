@@ -25,7 +25,7 @@ _RECORD_CHARS = 400
 _MAX_DRAWN = 8
 """Maximum number of notes of one conversation. If a model writes more, most are small talk."""
 _MAX_KNOWN = 40
-"""Number of existing notes that the model is shown, so that it can correct them."""
+"""Maximum number of existing notes that the model is shown, so that it can correct them."""
 _ANSWER_TOKENS = 700
 _ANSWER_CHARS = 8_000
 _KINDS = {each.value: each for each in NoteKind}

@@ -56,8 +56,8 @@ def export_lines(notes: Iterable[NoteRow]) -> str:
 async def import_lines(
     book: NoteBook, text: str, *, chat_key: ChatKey | None = None
 ) -> ImportedNotes:
-    """Keep the notes of an export. Lines that cannot be read, and notes about people about whom
-    nothing may be remembered, are left out and listed in the result.
+    """Keep the notes of an export. Lines that cannot be read are left out, and so are notes about a
+    person about whom nothing may be remembered. The result lists the reasons.
 
     Args:
         book: Stores the notes.

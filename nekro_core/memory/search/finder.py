@@ -94,7 +94,7 @@ class MessageQuery:
         since: A date, such as ``2025-03-08`` or ``2025-03-08T21:14``, in the bot's time zone.
         until: A date in the same form. Without a time it means the end of that day.
         kind: One of ``image``, ``voice``, ``video``, ``file``, ``link``, ``forward``.
-        limit: Maximum number of messages, 1 to 50.
+        limit: The maximum number of messages, 1 to 50.
     """
 
     words: str = ""
@@ -391,8 +391,8 @@ class MessageFinder:
     async def _by_meaning(
         self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None
     ) -> Positions:
-        """Return messages with a similar meaning as the question. No message of the chat has a word
-        of the question."""
+        """Return messages whose meaning is similar to that of the question. This is used if no
+        message of the chat has a word of the question."""
         places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
         places = places[::-1][:_COMPARED]
         return await self._compared(

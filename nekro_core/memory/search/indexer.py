@@ -211,7 +211,7 @@ def terms_in(row: Row) -> MessageTerms:
 def _made(rows: Rows) -> tuple[list[IndexedMessage], dict[int, bytes]]:
     """Return the messages and the pages of a new segment."""
     # Do not cache these terms: the cache of `message_terms` is for the newest messages, which are
-    # in no segment.
+    # not in a segment yet.
     found = [
         NOTHING
         if row["recalled"]

@@ -2,10 +2,11 @@
 
 For each term of the question, a message gets the term's weight times a count. The weight is the idf
 of BM25: it is larger for a term that few messages have. For the count, an occurrence of the term in
-the message counts 1; an occurrence within one message of it counts 0.3 more, and an occurrence
-within four messages 0.2 more. These are counted because an answer often does not repeat the words
-of the question before it. As in BM25, each further occurrence counts less. The score of a message
-is the sum over all terms. A name in the question counts for the messages of that person.
+the message counts 1. In addition, each occurrence in it or in the message before or after it counts
+0.3, and each occurrence in it or in the four messages before or after it counts 0.2: an answer
+often does not repeat the words of the question that it answers. As in BM25, each further occurrence
+counts less. The score of a message is the sum over all terms. A name in the question counts for the
+messages of that person.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009). The
 numbers were chosen on conversations of our own (decision 0039).

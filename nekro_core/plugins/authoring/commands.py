@@ -100,7 +100,7 @@ class SpokenCommand(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         usage: What people type.
         description: What the command does.
-        permission: Who finds it in the list.
+        permission: The permission that a person needs to see it in the list.
     """
 
     usage: str
@@ -219,8 +219,9 @@ class CommandGroup:
         internal: bool = False,
         **i18n: I18nDict | None,
     ) -> Callable[[Function], Function]:
-        """As `NekroPlugin.mount_command`. Without a permission or category, the command has the
-        group's. The group's tags are added. ``aliases`` are other names for ``sub``.
+        """Mount a command of the group, as `NekroPlugin.mount_command` does. Without a permission
+        or category, the command has the group's. The group's tags are added. ``aliases`` are other
+        names for ``sub``.
 
         Args:
             name: ``sub`` of ``/group sub``.

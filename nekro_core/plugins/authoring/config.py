@@ -1,4 +1,4 @@
-"""A plugin's configuration: a pydantic model, stored as YAML or JSON below the data folder."""
+"""A plugin's configuration: a pydantic class, stored as YAML or JSON below the data folder."""
 
 import json
 import os
@@ -32,13 +32,13 @@ class ExtraField(BaseModel):
         is_hidden: Whether a page leaves the field out.
         is_secret: Whether a page hides the value.
         placeholder: What a form shows in the empty field.
-        is_textarea: Whether a form gives it several lines.
+        is_textarea: Whether the field has several lines in a form.
         ref_model_groups: Whether the value is the name of a model group.
         ref_email_accounts_send_enabled: Whether the value names a mail account that can send.
         model_type: The kind of model group that the value must name; empty for any.
         required: Whether the field must be filled in.
         overridable: Whether a chat may have a separate value.
-        sub_item_name: What a form calls one item of a list.
+        sub_item_name: The name of one item of a list in a form.
         load_to_sysenv: Whether the value is in the process's environment while the plugin is
             loaded.
         load_sysenv_as: The environment variable's name; empty for the field's name. A name here
@@ -150,8 +150,8 @@ class ConfigBase(BaseModel):
         ]
 
     def dump_config(self, file_path: Path) -> None:
-        """Write the configuration to a file that only the bot's user can read. A crash leaves the
-        old file or the new one.
+        """Write the configuration to a file that only the bot's user can read. After a
+        crash, the file is the whole old one or the whole new one.
 
         Args:
             file_path: A ``.json`` file is written as JSON, any other as YAML.
@@ -172,7 +172,7 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def set_config_key(cls, key: str) -> None:
-        """Set the name that tells this configuration apart in a list.
+        """Set the name under which lists show this configuration.
 
         Args:
             key: The name.

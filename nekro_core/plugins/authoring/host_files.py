@@ -40,10 +40,10 @@ class _Entry:
 class SharedFolderQuota:
     """The size limit of one chat's shared folder. The folder holds copies of files of the box, so
     the oldest files are deleted to make room. Files younger than `IN_USE_S` are not deleted; if
-    only such files remain and a new file does not fit, it is refused.
+    only such files remain and a new file does not fit, the new file is refused.
 
-    Plugins write into the folder directly, so during a call it may exceed the limit by what that
-    call writes.
+    Plugins write into the folder directly, so during a call the folder may exceed the limit by the
+    size of the files that the call writes.
     """
 
     folder: Path

@@ -14,7 +14,8 @@ _PREVIEW = 1000
 """Of an unfinished text, only this many characters at its end are shown, so that the text fits into
 one message on every platform."""
 _FAILED = " ⚠"
-"""Added to a text that stays unfinished. A sign, because the language of the text is not known."""
+"""Added to a text that stays unfinished. It is a sign, because the language of the text is not
+known."""
 
 Render = Callable[[Any], str | Segment | Sequence[Segment]]
 Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
@@ -81,7 +82,7 @@ class LiveMessage:
         else:
             receipts = await self._send(segments)
             if len(receipts) != 1 or not receipts[0].ok or not receipts[0].message_id:
-                # The bot cannot edit this message. Do not try: send the final value as a message.
+                # The bot cannot edit this message, so the final value becomes a separate message.
                 self._every_s = None
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts

@@ -153,7 +153,8 @@ class ChatMemory:
             The pieces, the best first.
 
         Raises:
-            ToolFailure: The bot does not read documents, or they cannot be read.
+            ToolFailure: The bot does not read documents, there are none for this chat, or they
+                cannot be read.
         """
         keeper = self._ctx.services.memory
         if keeper is None or not keeper.settings.knowledge:

@@ -126,12 +126,12 @@ class CommandRouter:
 
     @property
     def at_work(self) -> int:
-        """The number of commands that run or wait for their turn, plus the number of open
+        """The number of commands that run or wait until they may run, plus the number of open
         questions."""
         return len(self._at_work) + len(self._waits)
 
     def is_busy(self, chat_key: ChatKey) -> bool:
-        """Whether a command of this chat runs or waits for its turn."""
+        """Return True if a command of this chat runs or waits until it may run."""
         return self._at_work.callers(chat_key) > 0
 
     def on_record(self, record: Record, start: Start) -> str:
@@ -144,8 +144,8 @@ class CommandRouter:
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
             if record.from_history:
-                # Do not run commands of messages that were fetched from the platform's history. (An
-                # answer to an open question is not refused for this: it is always a new message.)
+                # Do not run commands of messages that were fetched from the platform's history. An
+                # answer to an open question is accepted below: it is newer than the question.
                 return ""
             entries, line = found
             self._waits.close((record.chat_key, user))
@@ -164,9 +164,9 @@ class CommandRouter:
         return wait.entry.long_name
 
     async def restore(self) -> set[int]:
-        """Restore the open questions of an earlier process. Returns the numbers of the records
-        whose answers its commands were still processing; the agent must not answer these records.
-        Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
+        """Restore the open questions of an earlier process. Returns the numbers of the records that
+        are answers which commands of that process were still processing; the agent must not answer
+        these records. Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
         return await restore_questions(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:

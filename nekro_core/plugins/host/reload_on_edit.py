@@ -13,7 +13,8 @@ _TOGETHER_MS = 200
 """Changes within this time cause one reload: an editor writes a file in several steps, and a person
 may save several files."""
 _NOT_LOADED = frozenset({"tests", "test", "docs"})
-"""Folders of a plugin whose files do not run in the bot, so a change does not reload the plugin."""
+"""Folders of a plugin whose files do not run in the bot. A change in them does not reload the
+plugin."""
 
 
 async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
@@ -31,15 +32,15 @@ async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) ->
             ):
                 edited = edited_items(places, (Path(path) for _, path in changes))
                 for item in edited:
-                    logger.info("plugin {}: its files changed, it is loaded again", item)
+                    logger.info("plugin {}: its files changed, so it is loaded again", item)
                     await reload(item)
                 if _places(folder) != places:
                     break
 
 
 def edited_items(places: dict[Path, str], changed: Iterable[Path]) -> list[str]:
-    """Get the items of the plugins that changed files belong to, each once. ``places`` maps the
-    real path of a plugin to its item."""
+    """Get the items of the plugins to which changed files belong, each item once. ``places`` maps
+    the real path of a plugin to its item."""
     found: dict[str, None] = {}
     for path in changed:
         for place, item in places.items():
