@@ -16,6 +16,9 @@ _MARKED_SILENCE = re.compile(
     re.IGNORECASE,
 )
 _BARE_SILENCE = re.compile(r"<?no[_-](?:reply|response|answer|output)>?\.?", re.IGNORECASE)
+PASS = "pass"  # noqa: S105
+"""A whole reply of this word is silence in code mode: prompts say so. Some models leave out the
+fence. In tool mode it may be an answer."""
 _WRAPPED = re.compile(
     r"\A\s*(?:```[a-z_]*|<(?:tool_call|function_call|function|tool)>)?\s*(?P<json>[\[{].*[\]}])\s*"
     r"(?:```|</(?:tool_call|function_call|function|tool)>)?\s*\Z",

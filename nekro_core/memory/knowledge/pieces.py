@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from semantic_text_splitter import MarkdownSplitter, TextSplitter
-
 from nekro_core.media.documents import DocumentText
 from nekro_core.memory.notes.similar import split_words
 from nekro_core.store.knowledge_index import IndexedPiece
@@ -21,6 +19,9 @@ _MAX_HEADING = 200
 def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
     """Yield the pieces of a document, at most `MAX_PIECES`. A piece never has text from under two
     headings. This function blocks: 2,000,000 characters take about a second."""
+    # half a MiB of memory; only a bot with documents needs it
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter  # noqa: PLC0415
+
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
     left = MAX_PIECES
     for section in document.sections:

@@ -29,8 +29,8 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
         is_chat_admin: Whether the person may administer this chat.
         lang: The language of answers, a BCP 47 tag.
         text: The text after the command's name.
-        context_data: The ``context_data`` of `CmdCtl.wait`; only in the command that gets the reply
-            to its question.
+        context_data: The ``context_data`` of `CmdCtl.wait`. Only the command that gets the reply to
+            that question has it.
         ctx: The context for actions in the chat; None in a plugin's own test.
         record: The stored message, pictures included; None in a plugin's own test.
     """
@@ -62,7 +62,7 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One command, as `NekroPlugin.mount_command` declares it. People cannot type an ``internal``
-    command: it only receives the replies to another command's question."""
+    command: it only receives the replies to a question of another command."""
 
     name: str
     handler: Handler
