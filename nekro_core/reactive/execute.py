@@ -46,8 +46,8 @@ class ExecResult:
     """How a command ended. An ``exit_code`` that is not 0 is a result, not an error of the cell.
 
     Attributes:
-        stdout: What the command wrote, as text, at most 1 MiB (`OUTPUT`).
-        stderr: What the command wrote as error output, at most 1 MiB.
+        stdout: What the command wrote to stdout, as text, at most 1 MiB (`OUTPUT`).
+        stderr: What the command wrote to stderr, as text, at most 1 MiB.
         exit_code: 0 for success.
         files: The contents of the requested files by path, each at most 16 MiB (`MAX_FILE`). If the
             command failed, files that do not exist are left out.

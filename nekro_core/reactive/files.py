@@ -34,7 +34,7 @@ class Written:
     """The result of writing a file.
 
     Attributes:
-        size: The bytes of the file.
+        size: The size of the file in bytes.
         ok: Always True, so that the result can be used like an `ExecResult`.
     """
 

@@ -185,9 +185,9 @@ class Outbox:
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Iterable[Segment]
     ) -> Receipt:
-        """Replace the segments of a sent message. When the platform has accepted the edit, they are
-        also replaced in the chat's history. Returns ``rejected`` if messages cannot be edited, or
-        if the segments need more than one platform call.
+        """Replace the segments of a sent message. When the platform has accepted the edit, the
+        chat's history gets the new segments too. Returns ``rejected`` if messages cannot be edited,
+        or if the segments need more than one platform call.
 
         An edit has no row. Repeating an edit does no harm, so nothing about it must survive a crash
         (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
