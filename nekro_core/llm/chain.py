@@ -127,8 +127,8 @@ class ModelChain:
         return self._rule.objection(link.model.profile.price, first)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Prepare all models. ``likely`` is for the first one. Raises the error of the first model;
-        errors of the others are logged."""
+        """Prepare all models. ``likely`` is passed to the first model. Raises the error of the
+        first model; errors of the other models are logged."""
         self._prices_known = True
         async with anyio.create_task_group() as tasks:
             for link in self.links[1:]:

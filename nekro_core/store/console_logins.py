@@ -70,8 +70,9 @@ class ConsoleSessionRepository:
         user_agent: str,
         replaced: str = "",
     ) -> bool:
-        """Add a session and delete the one with the hash ``replaced``, the expired ones, and the
-        person's oldest ones above `MOST_SESSIONS`. False if the person may not log in."""
+        """Add a session. Delete the session with the hash ``replaced``, all expired sessions, and
+        the person's oldest sessions above `MOST_SESSIONS`. Returns False if the person may not log
+        in."""
         added, *_ = await self._database.write(
             SqlStatement(
                 "INSERT INTO console_sessions (person_id, session_hash, created, last_used, "

@@ -143,7 +143,7 @@ class ConsolePeopleRepository:
         )
 
     async def set_password(self, person_id: int, password_hash: str) -> bool:
-        """Store the hash of a new password. An empty one takes the password away."""
+        """Store the hash of a new password. An empty text removes the password."""
         return await self._changed(
             "UPDATE console_people SET password_hash = ? WHERE id = ?", password_hash, person_id
         )

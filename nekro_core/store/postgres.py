@@ -79,8 +79,8 @@ _COMMAND_S = 30.0
 ever."""
 
 _REWRITE_S = 600.0
-"""Time-out of writing one table anew. For comparison: For comparison: SQLite writes 150 MB in a
-second on a small machine."""
+"""Time-out of writing one table anew. For comparison: SQLite writes 150 MB in a second on a small
+machine."""
 _OWN_TABLES = (
     "SELECT quote_ident(tablename) AS name FROM pg_tables "
     "WHERE schemaname = current_schema() AND tableowner = current_user ORDER BY tablename"

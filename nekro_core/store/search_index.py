@@ -5,10 +5,10 @@
 The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
 position; it never changes. The index of a chat consists of segments, one after another. Each
 segment holds the terms of some consecutive messages. When eight neighbouring segments have the same
-size, they are merged into one, so a chat with a million messages has about fifteen. The newest
-messages, up to two hundred, are in no segment: a search reads them from the table of messages
-itself. So a message can be found as soon as it is stored, and a crash cannot lose it from the
-index.
+size, they are merged into one, so a chat with a million messages has about fifteen segments. The
+newest messages, up to two hundred, are in no segment: a search reads them from the table of
+messages itself. So a message can be found as soon as it is stored, and a crash cannot lose it from
+the index.
 
 When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
 ``search_changes`` in the same transaction. From then on, no search uses what the segments have of

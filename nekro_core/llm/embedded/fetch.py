@@ -54,8 +54,8 @@ async def ensure_weights(
     """Return the file to load. If it is missing, it is downloaded into ``folder``. Raises
     `WeightsError`.
 
-    Two processes do not download at the same time: the second one waits, and then uses the file of
-    the first. An interrupted download is continued.
+    Two processes do not download at the same time: the second process waits, and then uses the file
+    of the first process. An interrupted download is continued.
     """
     known = known_weights() if known is None else known
     if settings.model_file is not None or not settings.download:

@@ -4,7 +4,7 @@ Errors::
 
     NekroError
     └── WeightsError                 no weights; the message says what was tried and what to do
-        └── WeightsSourceError       one source had none to give; the next one is tried
+        └── WeightsSourceError       one source has no weights; the next source is tried
 """
 
 import hashlib
