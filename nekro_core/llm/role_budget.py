@@ -140,7 +140,7 @@ class ChoiceWatch:
 
     @property
     def cost_of_failures(self) -> float:
-        """The cost of the models that failed before the one that answers."""
+        """The cost of the models that failed before another model answered."""
         return sum(each.cost for each in self.choice.passed) if self.choice else 0.0
 
 

@@ -9,7 +9,7 @@ USED_EVERY_S = 60.0
 """The time at which a session or token was last used is written at most once in this many seconds.
 So a page that makes many requests causes one write a minute."""
 MOST_SESSIONS = 50
-"""Maximum number of sessions of one person. One more login ends the session that was used least
+"""Maximum number of sessions of one person. A further login ends the session that was used least
 recently."""
 
 

