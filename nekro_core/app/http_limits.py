@@ -25,9 +25,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     """Maximum number of bytes of a request's address and headers together. Other bytes that are
     outside a body have the same limit."""
     head_s: ClassVar[float] = 10.0
-    """Seconds within which a request's address and headers must arrive. For the first request, they
-    count from the beginning of the connection. For a later request, they count from the first byte
-    after the previous answer."""
+    """Seconds within which a request's address and headers must arrive. For the first request, the
+    time begins with the connection. For a later request, it begins with the first byte after the
+    previous answer."""
     untaken_s: ClassVar[float] = 120.0
     """Maximum number of seconds for which a client may leave the bot's data unread, also on a
     WebSocket. Without this limit, a client that reads nothing could keep a connection and its

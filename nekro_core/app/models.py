@@ -163,8 +163,8 @@ class ModelRegistry:
             changed, others_changed = llm != self._llm, groups != old
             other_embedded = embedded != self._embedded
             reloaded = other_embedded and not llm.configured
-            # Keep copies. The caller may change its objects, and the next call compares them with
-            # these.
+            # Keep copies. The caller may change its objects, and the next call compares its
+            # arguments with these copies.
             self._llm, self._embedded = llm.model_copy(), embedded.model_copy()
             if changed or other_embedded:
                 await self.sources.renew_embedded()

@@ -13,7 +13,7 @@ from loguru import logger
 from nekro_core.app.settings import Settings
 
 RESTART_SIGNAL = signal.SIGUSR2
-"""The signal with which `nekro restart` restarts the bot; other servers use the same one."""
+"""The signal with which `nekro restart` restarts the bot; other servers use the same signal."""
 
 
 @dataclass(frozen=True, slots=True)

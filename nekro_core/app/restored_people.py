@@ -203,7 +203,7 @@ def _keep_marks(
         if source is None:
             return
         write_whole(secret, secret_file(source, _SECRET).read_bytes())
-        (data / MARKS).unlink(missing_ok=True)  # It cannot be read without its own secret.
+        (data / MARKS).unlink(missing_ok=True)  # The file cannot be read without its secret.
     own = ErasureMarks(data / MARKS, lambda: secret.read_text().strip(), wall)
     for folder in marked_in:
         other = marks_of(folder, wall)

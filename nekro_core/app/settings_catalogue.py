@@ -44,11 +44,13 @@ _SECRET_FIELDS = {f"{PREFIX}database_url"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingField:
-    """One setting that a class declares, or a name in one of the `FREE_TABLES`.
+    """One setting that a class declares, or a name in one of the `FREE_TABLES`, which have the
+    settings that no class declares.
 
     Attributes:
-        path: Its place in `Settings`. For a name of a free table: the table and the name.
-        field: Its declaration; None for a name of a free table.
+        path: Its place in `Settings`. For a name in one of the `FREE_TABLES`: the table and the
+            name.
+        field: Its declaration; None for a name in one of the `FREE_TABLES`.
         schema: Its JSON schema.
         description: What it does.
         applies: When a change takes effect.
@@ -80,7 +82,7 @@ class SettingField:
 
 def declared_settings(settings: Settings) -> list[SettingField]:
     """Return all settings: those that classes declare, those of each group of ``models``, and the
-    names of adapters and NoneBot that have a value."""
+    settings of adapters and NoneBot that have a value."""
     fields: list[SettingField] = []
     for name, field in Settings.model_fields.items():
         value, mark = getattr(settings, name), applies(field)
@@ -137,7 +139,8 @@ def setting_infos(wanted: Settings, running: Settings | None = None) -> list[Set
 
 
 def value_at(settings: Settings, path: FieldPath) -> Any:
-    """Return the value of a setting. For a name of a free table that is not set, None."""
+    """Return the value of a setting; None for a name in one of the `FREE_TABLES` that is not
+    set."""
     if path[0] in FREE_TABLES:
         return (settings.model_extra or {}).get(path[1])
     value: Any = settings

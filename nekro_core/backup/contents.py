@@ -1,7 +1,7 @@
-"""Decides for each file of the data folder whether it belongs into a backup.
+"""Decides for each file of the data folder whether it belongs in a backup.
 
 `CONTENTS` is the table that ``docs/operating-reference.md`` shows. A file that no pattern of the
-table matches is data of an adapter or a plugin, and belongs into the backup.
+table matches is data of an adapter or a plugin, and belongs in the backup.
 """
 
 import os

@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         format: The version of the format.
-        nekro: The version of the bot that made it.
+        nekro: The version of the bot that made the backup.
         schema: The newest migration of the database.
         begun: When the work began, in seconds since 1970. All changes from before this time are in
             the backup.
@@ -132,7 +132,7 @@ def _check_names(manifest: Manifest) -> None:
 
 
 def check_path(path: str) -> None:
-    """Check that a path stays inside of the folder that it is joined to. Raises `InvalidBackup`."""
+    """Check that a path stays inside the folder that it is joined to. Raises `InvalidBackup`."""
     parts = path.split("/")
     if (
         any(part in ("", ".", "..") or len(part.encode()) > _LONGEST_PART for part in parts)

@@ -47,7 +47,7 @@ async def prepare_restore(
     work: BackupWork | None = None,
     wall: Callable[[], float] = time.time,
 ) -> PreparedRestore:
-    """Check and unpack a backup, so that the next start of the bot replaces ``data`` by it. An
+    """Check and unpack a backup, so that the next start of the bot replaces ``data`` with it. An
     earlier preparation is discarded. Raises `BackupError` and `OSError`; then nothing is
     prepared."""
     work = work or BackupWork()

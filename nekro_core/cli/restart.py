@@ -13,7 +13,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.system.atomic_files import WatchedFile
 
 _LONG_S = 60.0
-"""Maximum wait in seconds until the bot answers again. It usually does within 5 s."""
+"""Maximum wait in seconds until the bot answers again. It usually answers within 5 s."""
 
 
 async def restart(_: argparse.Namespace) -> int:

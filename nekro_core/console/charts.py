@@ -79,7 +79,7 @@ class FoldedTable:
     Args:
         view: The opened page.
         title: What the table shows.
-        columns: The headings of the columns by the keys of the rows. The first one is the name.
+        columns: The headings of the columns by the keys of the rows. The first column is the name.
         rows: The rows.
         csv: Makes the text of the CSV file.
         file_name: The name of the CSV file.

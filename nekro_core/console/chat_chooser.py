@@ -76,7 +76,7 @@ class ChatChooser:
         self._looked = 0
 
     async def draw(self) -> None:
-        """Draw the search and the chosen chats where this function is called."""
+        """Draw the search and the chosen chats into the current element of the page."""
         view = self._view
         platforms = await view.operator.platforms.listed(view.actor)
         names = {"": view.say("broadcast.every_platform")}

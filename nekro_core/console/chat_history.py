@@ -1,4 +1,4 @@
-"""Draws the history of a chat. New messages appear by themselves, older ones on demand, and the
+"""Draws the history of a chat. New messages appear by themselves, older messages on demand. The
 history can be searched."""
 
 from collections.abc import Callable

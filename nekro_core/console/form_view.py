@@ -1,7 +1,7 @@
 """Draws a form from a list of fields (`nekro_core.plugins.forms.fields.FormField`).
 
-It is used for configurations of plugins, arguments of tools, accounts of platforms, models and
-settings. Fields come from a pydantic model or a JSON Schema with
+`FormView` is used for configurations of plugins, arguments of tools, accounts of platforms, models
+and settings. Fields come from a pydantic model or a JSON Schema with
 `nekro_core.plugins.forms.from_schema.fields_of_schema`::
 
     form = FormView(view, fields, values)          # draws the form

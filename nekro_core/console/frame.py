@@ -183,8 +183,9 @@ async def _reload_when_changed(view: View, client: Client) -> None:
         except StoreUnavailable:
             continue
         client.run_javascript("location.reload()")
-        # If the browser does not load the page again, it might connect to it with another login.
-        # The forms of the page act for the person who opened it, so the page is deleted.
+        # The browser may not have loaded the page again, and may connect to the old page with
+        # another login. The forms of the old page act for the person who opened it, so it is
+        # deleted.
         await anyio.sleep(_RELOAD_S)
         if not client.is_deleted:
             client.delete()
@@ -295,7 +296,7 @@ def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
             if wanted in name.casefold()
         ]
         more = await _found(view, text) if text else []
-        if text == (words.value or "").strip()[:200]:  # still what is typed
+        if text == (words.value or "").strip()[:200]:  # nothing more was typed
             hits[:] = [*of_pages, *more]
             show()
 

@@ -1,5 +1,5 @@
-"""Draws the list of long actions in the frame of each page. So their progress can still be seen
-after the person has left the page or loaded it again."""
+"""Draws the list of long actions in the frame of each page. So a person can still see the progress
+of an action after leaving or reloading the page where it began."""
 
 from collections.abc import Hashable
 

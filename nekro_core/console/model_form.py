@@ -35,7 +35,7 @@ async def draw_model_form(
 
     Args:
         view: The opened page.
-        model: The model to change; None for a new one.
+        model: The model to change; None for a new model.
         close: Removes the form.
         refresh: Draws the list of models anew.
     """
@@ -44,7 +44,7 @@ async def draw_model_form(
 
 
 class _ModelForm:
-    """The form of a model. ``model`` is None for a new one."""
+    """The form of a model. ``model`` is None for a new model."""
 
     def __init__(
         self,

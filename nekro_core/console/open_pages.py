@@ -5,7 +5,7 @@ from collections import Counter
 from nicegui import Client
 
 MAX_PAGES = 100
-"""Maximum number of open pages of one person. Each one takes 1 to 2 MB of memory while a browser
+"""Maximum number of open pages of one person. Each page takes 1 to 2 MB of memory while a browser
 shows it, and for up to 60 s afterwards."""
 
 

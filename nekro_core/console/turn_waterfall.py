@@ -80,8 +80,9 @@ def _draw_table(view: View, spans: Sequence[TraceSpan], begin: float) -> None:
 
 
 def _title(view: View, span: TraceSpan) -> str:
-    """Return the title of a span. The title of a message or a piece of code is its text. For a wait
-    or a run, it has no label: these labels are codes, and the page explains them elsewhere."""
+    """Return the title of a span. The title of a message or a piece of code is its text. The title
+    of a wait or a run lacks its label: these labels are codes, and the page explains them
+    elsewhere."""
     if span.kind in ("person", "run"):
         return view.say(f"turns.span_{span.kind}")
     by_text = span.kind in ("send", "statement")

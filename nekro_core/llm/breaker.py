@@ -46,8 +46,9 @@ class BreakerState(StrEnum):
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
     """The permission of one request to ask the model. ``period`` is the number of cool-downs before
-    this request began; by it, the failure of a request from before the present cool-down begins no
-    further one. ``probe`` says whether the request tries a model that has cooled down."""
+    this request began; a failure of a request that began before the present cool-down does not
+    begin a further cool-down. ``probe`` says whether the request tries a model that has cooled
+    down."""
 
     period: int
     probe: bool = False
@@ -57,7 +58,7 @@ class CircuitBreaker:
     """The breaker of one model. Each `enter` must be followed by `leave`, also after an error.
 
     Args:
-        settings: How long a cool-down takes. They are read when it begins.
+        settings: They say how long a cool-down takes, and are read when it begins.
         clock: A monotonic clock, in seconds.
     """
 
@@ -71,7 +72,7 @@ class CircuitBreaker:
         self.cooldowns = 0
         """How many cool-downs have begun so far."""
         self.reason: PassReason | None = None
-        """Why the model cools down; None if it does not."""
+        """Why the model cools down; None if it does not cool down."""
         self.detail = ""
         """The error that began the cool-down."""
 
@@ -95,7 +96,7 @@ class CircuitBreaker:
         )
 
     def enter(self, *, forced: bool = False) -> Passage | None:
-        """Begin a request. Returns None if the model must not be asked.
+        """Begin a request. Returns its permission, or None if the model must not be asked.
 
         Args:
             forced: Ask the model even if it cools down, because there is no other model.

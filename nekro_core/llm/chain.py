@@ -43,8 +43,8 @@ from nekro_core.system.errors import NekroError
 _CLOSE_S = 2.0
 """Maximum time in seconds for closing a request whose reply nobody reads any more."""
 _LOOK_UP_S = 1.0
-"""Longest time in seconds for looking up the models' prices before the first request. It reads a
-list on this machine, which takes 0.2 s."""
+"""Maximum time in seconds for looking up the models' prices before the first request. The prices
+are in a list on this machine; reading it takes 0.2 s."""
 _LASTING = frozenset({PassReason.KEY, PassReason.QUOTA})
 """Reasons that do not pass within a few seconds."""
 _REASONS: tuple[tuple[type[ModelError], PassReason], ...] = (
@@ -86,8 +86,8 @@ class ModelChain:
     """A `ChatModel` that asks several models.
 
     All models except the last are asked without retries, so that the next model is asked at once. A
-    chain of one model raises the model's own error, a longer one `NoModelAnswered`. The owner of
-    the models closes them.
+    chain of one model raises the model's own error, a longer chain raises `NoModelAnswered`. The
+    owner of the models closes them, not the chain.
 
     Args:
         links: The models in the order in which they are asked. At least one.
@@ -127,8 +127,8 @@ class ModelChain:
         return self._rule.objection(link.model.profile.price, first)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Prepare all models. ``likely`` is for the first one. Raises the error of the first model;
-        errors of the others are logged."""
+        """Prepare all models. ``likely`` is passed to the first model. Raises the error of the
+        first model; errors of the other models are logged."""
         self._prices_known = True
         async with anyio.create_task_group() as tasks:
             for link in self.links[1:]:
@@ -181,8 +181,8 @@ class ModelChain:
         raise NoModelAnswered(self._sorted(passed))
 
     async def _look_up_prices(self) -> None:
-        """Let the models look up their published prices, once: the price decides which model may be
-        asked. A free model is left out: it has no published price, and preparing it may start a
+        """Let the models look up their published prices, once. The prices decide which models may
+        be asked. A free model is left out: it has no published price, and preparing it may start a
         download."""
         if self._prices_known:
             return
@@ -240,8 +240,8 @@ class ModelChain:
         *,
         last: bool,
     ) -> AsyncGenerator[Delta, None]:
-        """Ask one model. Raises `_Passed` if it fails before its first word, and other errors as
-        they are."""
+        """Ask one model. Raises `_Passed` if the model fails before its first word. Later errors
+        are raised without a change."""
         began, held, begun = self._clock(), list[Delta](), False
         try:
             fitting = await self._fitting(link, request)
@@ -331,7 +331,7 @@ def _is_beginning(delta: Delta, request: ChatRequest) -> bool:
 
 
 def _needs_another_prompt(written: ModelProfile, other: ModelProfile) -> bool:
-    """Return whether a prompt for one model does not suit another one."""
+    """Return True if a prompt that was written for one model does not suit the other model."""
     return (
         written.prefers_examples != other.prefers_examples
         or written.grammar != other.grammar

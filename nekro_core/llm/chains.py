@@ -71,12 +71,12 @@ class ModelChains:
         return chain.profile.price if chain else None
 
     def chain(self, names: Sequence[str], *, for_turns: bool = False) -> ModelChain | None:
-        """Return the chain of these models; None if there is none of them.
+        """Return the chain of these models; None if none of them exists.
 
         Args:
             names: The names in the order in which the models are asked. A name without a model is
                 left out and logged.
-            for_turns: Whether turns ask it, so that plugins' hooks run.
+            for_turns: Whether turns ask the chain, so that plugins' hooks must run.
         """
         key = tuple(names), for_turns
         if key not in self._chains:

@@ -1,6 +1,6 @@
 """Sends one request to a model over HTTP, and reads the events of its response.
 
-It uses httpx and no SDK of a provider: see docs/decisions/0031 and 0043.
+The module uses httpx, and not the SDK of a provider: see docs/decisions/0031 and 0043.
 """
 
 import json
@@ -115,8 +115,8 @@ _AFTER_DONE_S = 0.5
 """Seconds to wait after the end mark for the end of the body."""
 _MAX_BODY = 4_000_000
 _MAX_PIECE = 1_000_000
-"""Maximum number of bytes that are decompressed at once. httpx would decompress all that it has
-read, and 60 kB can become 60 MB."""
+"""Maximum number of bytes that are decompressed at once. httpx would decompress everything that it
+has read at once, and 60 kB can become 60 MB."""
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
 """The limits for a Unix socket: each request opens a new connection. llama.cpp's server sometimes
@@ -297,7 +297,8 @@ def _client(settings: LLMSettings, fields: dict[str, Any]) -> httpx.AsyncClient:
     except httpx.InvalidURL as error:
         if settings.proxy:
             raise
-        # Other programs accept such entries, for example "fd00::/8" or "[::1]".
+        # Entries such as "fd00::/8" or "[::1]" are not an error, because other programs accept
+        # them. So evaluate NO_PROXY without httpx.
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
         return make(proxy=environment_proxy(settings.base_url), trust_env=False)
 

@@ -221,7 +221,8 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 async def _lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    # A chunk may end inside a character, and an invalid character must not end the stream.
+    # The decoder keeps the bytes of an incomplete character, because a chunk may end inside a
+    # character. It replaces invalid characters, so that they do not end the stream.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     pieces: list[str] = []
     length = 0

@@ -30,10 +30,11 @@ class KnownModel:
         provider: The provider that charges this price.
         model: The name under which the model was found.
         price: The price of a million tokens in US dollars; None if it is not known. If a provider
-            charges more for long prompts, this is the price of short ones.
+            charges more for long prompts, this is the price of short prompts.
         context_tokens: The largest number of tokens of prompt and reply; None if it is not known.
         day: The day for which the price is valid: the day of the call.
-        edition: The package and its version, which says how old the figures may be.
+        edition: The name and version of the package with the figures. The version shows how old
+            they may be.
     """
 
     provider: str

@@ -85,11 +85,11 @@ class PassReason(StrEnum):
     EMPTY = "empty"
     """The reply ended without a word."""
     COOLING = "cooling"
-    """It was not asked, because it failed shortly before."""
+    """The model was not asked, because it failed shortly before."""
     DEARER = "dearer"
-    """It was not asked, because it costs more than the operator allows."""
+    """The model was not asked, because it costs more than the operator allows."""
     UNFIT = "unfit"
-    """It was not asked, because it cannot do what the request needs."""
+    """The model was not asked, because it cannot do what the request needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class FunctionCall:
     ``call_id`` is unique in its reply. It is the provider's id; if the provider sent none, an id is
     made. ``written`` is the received text of the arguments, and ``arguments`` are the parsed
     values. A call with a ``problem`` must not be carried out, because its arguments cannot be
-    parsed or it is incomplete. ``provider_data`` is JSON that the provider sent with the call and
-    wants back when the call is sent again; only the model with the name ``made_by`` gets it.
+    parsed or the call is incomplete. ``provider_data`` is JSON that the provider sent with the call
+    and wants back when the call is sent again; only the model with the name ``made_by`` gets it.
     """
 
     call_id: str
@@ -287,7 +287,8 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFinished:
-    """The reply has ended. The reason is ``length`` if a limit cut it off, else ``stop``."""
+    """The reply has ended. The reason is ``length`` if a limit cut the reply off; otherwise
+    ``stop``."""
 
     reason: Literal["stop", "length"]
 
@@ -376,7 +377,7 @@ class ChatModel(Protocol):
         at once.
 
         Each function call arrives once and complete, after the text and before the `RequestUsage`.
-        If the reply is cut off, its calls arrive too, the last one with a ``problem``. A failed
+        If the reply is cut off, its calls arrive too, and the last call has a ``problem``. A failed
         request is retried only before the first delta. Raises the errors of this module.
         """
 

@@ -52,9 +52,10 @@ class NamedModels:
     async def replace(self, groups: Mapping[str, ModelGroupSettings]) -> None:
         """Use these groups from now on.
 
-        A model that `get` has returned follows its group: its next request uses the new settings.
-        A request that runs ends with the old ones. The model of a removed group still answers the
-        turns that began with it. Groups whose settings are equal keep their connections.
+        The next request to a model that `get` has returned uses the new settings of its group.
+        Running requests are finished with the old settings. The model of a removed group still
+        answers the turns that began with it. Groups whose settings have not changed keep their
+        connections.
         """
         old, self._groups = self._groups, _copies(groups)
         for follower in self._followers:
@@ -76,7 +77,8 @@ class NamedModels:
 
 
 def _copies(groups: Mapping[str, ModelGroupSettings]) -> dict[str, ModelGroupSettings]:
-    """Copy the settings, so that a change of the caller's objects is noticed."""
+    """Copy the settings. `NamedModels.replace` compares new settings with these copies, since the
+    caller may change its own objects."""
     return {name: settings.model_copy() for name, settings in groups.items()}
 
 

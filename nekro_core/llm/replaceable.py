@@ -1,4 +1,4 @@
-"""A chat model that can be replaced by another one while requests run."""
+"""Provides a chat model that can be replaced by another model while requests run."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -5,8 +5,8 @@ A role is a kind of work for which a model is asked. The operator configures the
 not do it instead. Only the role ``chat`` always has a model.
 
 Example: ``model = roles.model(ModelRole.QUICK)`` returns None if there is no such model. Otherwise
-``async with model.stream(request)`` asks it. Errors are those of `nekro_core.llm.model`. If the
-role's budget is used up, `QuotaExceeded` is raised.
+``async with model.stream(request)`` asks it. The call raises the errors of `nekro_core.llm.model`.
+If the role's budget is used up, `QuotaExceeded` is raised.
 """
 
 from enum import StrEnum
@@ -41,8 +41,8 @@ class RoleModels(Protocol):
     def model(self, role: ModelRole) -> ChatModel | None:
         """Return the model of a role; None if the role is not configured, or if its models do not
         answer chat requests (``embed``, ``hear``, ``speak``, ``draw``). If the role has several
-        models, the returned one asks the next when one fails. Its ``profile`` is that of the model
-        that would be asked first now."""
+        models, the returned model is a chain: if one of them fails, it asks the next. Its
+        ``profile`` is the profile of the model that would be asked first now."""
 
     def max_context(self, role: ModelRole) -> int | None:
         """Return how many tokens prompt and reply may have together, so that they fit each model of

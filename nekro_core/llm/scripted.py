@@ -57,9 +57,9 @@ class ScriptedModel:
     """A `ChatModel` in this process.
 
     ``script`` is a list of replies, one for each request, or a function that makes the reply for a
-    request. ``requests`` records the requests as a model with this profile would receive them.
-    ``open_streams`` is the number of replies that are being streamed. A request after the last
-    reply raises `RequestRejected`.
+    request. ``requests`` has all requests so far, in the form in which a model with this profile
+    would receive them. ``open_streams`` is the number of replies that are being streamed. A request
+    after the last reply raises `RequestRejected`.
     """
 
     def __init__(self, script: Script, *, profile: ModelProfile | None = None) -> None:

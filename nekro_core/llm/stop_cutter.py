@@ -35,6 +35,6 @@ class StopCutter:
         return "" if self.reached else self._held
 
     def _beginning(self, stop: str) -> int:
-        """Return how many characters at the end are the beginning of a stop."""
+        """Return how many characters at the end of the held text are the beginning of a stop."""
         most = min(len(stop) - 1, len(self._held))
         return next((size for size in range(most, 0, -1) if self._held.endswith(stop[:size])), 0)

@@ -34,7 +34,7 @@ class ThoughtFilter:
             _, closed, rest = self._held.partition(_CLOSE)
             if not closed:
                 # Keep only the last characters, which may be the beginning of the end mark. All
-                # earlier ones are dropped, so that a long thought does not fill the memory.
+                # earlier characters are dropped, so that a long thought does not fill the memory.
                 self._held = self._held[-len(_CLOSE) + 1 :]
                 return ""
             self._state = "gap"

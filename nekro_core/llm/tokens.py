@@ -16,8 +16,8 @@ _PER_MESSAGE = 4
 IMAGE_TOKENS = 800
 """Tokens of a picture. Large providers count about this number for 1024 x 1024 pixels."""
 _AUDIO_BYTES_PER_TOKEN = 3_200
-"""Bytes of sound for one token: a tenth of a second of 16 kHz PCM, because providers count about
-ten tokens a second."""
+"""Number of bytes of sound that count as one token. Providers count about ten tokens a second, and
+a tenth of a second of 16 kHz PCM has this many bytes."""
 
 
 def estimate_tokens(text: str) -> int:

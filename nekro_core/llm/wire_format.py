@@ -52,5 +52,5 @@ class WireFormat(Protocol):
         """Return the events of a reply that is one JSON object instead of a stream."""
 
     def without(self, complaint: str) -> Self | None:
-        """Return the format to try after a refusal, without the refused field. None if the refusal
-        has another reason."""
+        """Return the format to try after a refusal, without the refused field. Returns None if the
+        endpoint refused the request for another reason."""

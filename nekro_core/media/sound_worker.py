@@ -26,8 +26,7 @@ _SILK_BITS = 24_000
 """Bits per second with which QQ's phone apps record."""
 _PACKET_MS = 20
 _SPEECH_RATE = 24_000
-"""Samples per second. With these, sound of up to 12 kHz can be represented, which is enough for
-voices."""
+"""Samples per second. This rate can represent sound of up to 12 kHz, which is enough for voices."""
 
 _DEMUXERS = {
     "audio/ogg": "ogg",

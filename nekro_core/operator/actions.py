@@ -130,8 +130,8 @@ class Declaration:
         handler: The function.
         role: The role that an actor needs.
         acts: Whether it is an action.
-        destructive: Whether it deletes something that cannot be brought back. The console asks the
-            person before it calls such an action.
+        destructive: Whether the action deletes something that cannot be brought back. The console
+            asks the person before it calls such an action.
         takes_file: Whether a parameter is a file in base64, so that a call may be large.
     """
 

@@ -36,13 +36,14 @@ class UndoCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[Result]):
-    """What an action has changed. Each action returns it.
+    """What an action has changed. Each action returns a `Change`.
 
     Attributes:
         result: What the caller gets.
         subject: The name of the changed thing, for example a chat key.
-        old: The value before. It must not contain secrets; `pydantic.SecretStr` is stored as stars.
-        new: The value after.
+        old: The value before the change. It must not contain secrets; `pydantic.SecretStr` is
+            stored as stars.
+        new: The value after the change.
         undo: The action that undoes the change; None if the change cannot be undone.
     """
 
@@ -124,8 +125,8 @@ class AuditLog:
         self.limit = EntryLimit()
 
     async def begin(self, actor: Actor, action: str, parameters: Mapping[str, Any]) -> int:
-        """Store that an action begins, with its parameters. What looks like a secret in them
-        becomes stars. Returns the entry's number."""
+        """Store that an action begins, with its parameters. Parts of the parameters that look like
+        secrets are replaced by stars. Returns the entry's number."""
         given = masked_parameters(to_jsonable_python(parameters, fallback=str))
         return await self.rows.begin(
             actor=actor.name,

@@ -50,7 +50,7 @@ class BackupContents:
         files: The number of files in it.
         size: The total size of these files in bytes, unpacked.
         secrets: Whether the secrets are in it, encrypted.
-        left_out: Sentences about what is not in it.
+        left_out: Sentences about what is not in the backup.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Backups(Area):
 
     async def download(self, actor: Actor, *, name: str) -> BackupFile:
         """Get the file of a backup, to send it to a person. It contains the messages of all chats,
-        so the audit log says who took it.
+        so the audit log stores who downloaded it.
 
         Args:
             actor: Who asks.
@@ -174,7 +174,7 @@ class Backups(Area):
         return contents
 
     async def _begin(self, actor: Actor, action: str, parameters: Mapping[str, str]) -> int:
-        """Begin an entry of the audit log. Raises `NotAllowed` for everybody but owners."""
+        """Begin an entry of the audit log. Raises `NotAllowed` if the actor is not an owner."""
         if actor.role.allows(AccessRole.OWNER) and actor.in_scope(self.name, acts=True):
             return await self.audit_log.begin(actor, action, parameters)
         text = f"{action} needs the role {AccessRole.OWNER}, and of a token the scope backups:act"
@@ -193,8 +193,8 @@ class Backups(Area):
         settings allow, the oldest are deleted.
 
         Args:
-            passphrase: If given, tokens, keys and ``.env`` are in the backup too, encrypted with
-                it. It has 8 characters or more. Nobody can restore them without it.
+            passphrase: At least 8 characters. With a passphrase, the backup also contains tokens,
+                keys and ``.env``, encrypted. Without the passphrase, nobody can restore these.
         """
         made = await self._service.make(passphrase=_text(passphrase), report=_reporter(progress))
         contents = _contents(made.path.name, made.manifest)

@@ -45,8 +45,8 @@ class ChatPolicyView:
         own: The fields that are set for this chat.
         state: Whether the bot answers.
         persona: The persona in force.
-        persona_name: The persona of the library from which it comes; empty if it comes from
-            elsewhere.
+        persona_name: The name of the persona in the library, if ``persona`` comes from there;
+            otherwise empty.
         names: The names by which people call the bot.
         private: Whether all messages of a private chat are answered.
         participation: Which messages of a group are answered: ``mentioned``, ``follows`` or
@@ -57,7 +57,8 @@ class ChatPolicyView:
             `nekro_core.policy.tool_choice.ToolChoice`.
         chat_quota: What the chat may use in 24 hours.
         person_quota: What each person may use.
-        commands: The commands that need another permission here than usual, and which.
+        commands: The commands that need another permission in this chat than usual, and this
+            permission.
         operators: Platform ids of people who have the permission ``advanced`` here.
         ignored: Platform ids of people and bots that get no answer here.
         revision: A text that is different after each change of ``own`` (except of ``tools``); see
@@ -188,7 +189,7 @@ class ChatPolicies:
         return Change(result=new, subject=person, old=old, new=new, undo=undo)
 
     def switches(self, chat_key: ChatKey, tools: ToolSet) -> list[ToolSwitchView]:
-        """Return the tools of a chat, by plugin. Those that the model never sees are left out.
+        """Return the tools of a chat, by plugin. Tools that the model never sees are left out.
 
         Args:
             chat_key: The chat.

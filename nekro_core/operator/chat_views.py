@@ -152,7 +152,7 @@ class MessageView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundView:
     """A part of the results of a search, newest first. ``before`` is the argument for the next
-    part; 0 if all messages were searched. A part may be empty although a later part is not."""
+    part; 0 if all messages were searched. A part may be empty even if a later part has messages."""
 
     messages: list[MessageView]
     before: int

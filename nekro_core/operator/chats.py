@@ -94,13 +94,14 @@ class Chats(Area):
         before: Seq = 0,
         limit: Limit = 50,
     ) -> ChatsView:
-        """List chats, those with the newest message first.
+        """List chats. The chat with the newest message is first.
 
         Args:
             platform: Only chats of this adapter.
             instance: Only chats of the account with this instance.
             state: Only chats in this state.
-            text: Only chats whose name or key contains this, or whose person has such a name.
+            text: Only chats whose name or key contains this text, and private chats of people whose
+                name contains it.
             before: The ``before`` of the last answer; 0 for the beginning.
             limit: The largest number of chats.
         """
@@ -137,8 +138,8 @@ class Chats(Area):
 
         Args:
             chat_key: The chat.
-            before: A message's number: get the newest ones before it.
-            after: A message's number: get the oldest ones after it.
+            before: A message's number: get the newest messages before it.
+            after: A message's number: get the oldest messages after it.
             limit: The largest number of messages.
         """
         lines = await self._store.chat_list.history(
@@ -178,7 +179,7 @@ class Chats(Area):
         chat_key: ChatKey,
         limit: Limit = 200,
     ) -> list[MemberView]:
-        """List the people of a chat. The one who wrote the most messages is first.
+        """List the people of a chat. The person who wrote the most messages is first.
 
         Args:
             chat_key: The chat.
@@ -223,8 +224,8 @@ class Chats(Area):
             field: The name of the field, as in the file of overrides.
             value: The new value; None to use the value of the account or the bot again.
             revision: The ``revision`` of the policy that was shown (for ``tools``, its
-                ``tools_revision``). If somebody changed the policy since, nothing is changed. Empty
-                to change it in any case.
+                ``tools_revision``). If somebody has changed the policy since then, nothing is
+                changed. If empty, the policy is changed in any case.
         """
         was = self._policies.state(chat_key)
         change = await self._policies.change(chat_key, field, value, revision)
@@ -345,7 +346,7 @@ class Chats(Area):
         chat_key: ChatKey,
         message: Seq = 0,
     ) -> Change[bool]:
-        """Stop the turn that runs in a chat. Returns whether one ran.
+        """Stop the turn that runs in a chat. Returns False if no turn was running.
 
         Args:
             chat_key: The chat.

@@ -65,8 +65,8 @@ class OutboxActions(Protocol):
         Args:
             states: The states to list.
             chat_key: One chat; None for all.
-            before: A delivery id: list only messages that were requested before that one. Empty
-                for the newest.
+            before: A delivery id: list only messages that were requested before this delivery.
+                Empty for the newest.
             limit: The largest number of messages.
 
         Returns:
@@ -121,7 +121,7 @@ class TurnLog(Protocol):
 
         Args:
             chat_key: One chat; None for all.
-            before: A turn id: list only turns before that one. 0 for the newest.
+            before: A turn id: list only turns before this turn. 0 for the newest.
             limit: The largest number of turns, at most 500.
 
         Returns:
@@ -217,7 +217,7 @@ class ActivityFeed(Protocol):
 
 
 class TurnControl(Protocol):
-    """The turns that run now (`nekro_core.agent.session.sessions.Sessions`)."""
+    """Controls the turns that run now (`nekro_core.agent.session.sessions.Sessions`)."""
 
     def working(self, chat_key: ChatKey) -> bool:
         """Return whether a turn of the chat runs now.
@@ -269,7 +269,7 @@ class RunLog(Protocol):
 
 
 class KeptMedia(Protocol):
-    """The stored media of chats: those that people sent and those that the bot sent
+    """The stored media of chats, which people or the bot have sent
     (`nekro_core.delivery.media.store.MediaStore`)."""
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:

@@ -133,13 +133,14 @@ class Embedded(Area):
         sha256: str = "",
         progress: Progress = NO_PROGRESS,
     ) -> Change[str]:
-        """Download a model file for the embedded model. If it is cancelled or breaks off, the same
-        call continues where it stopped.
+        """Download a model file for the embedded model. If the download is cancelled or breaks off,
+        the same call continues where it stopped.
 
         Args:
             url: The address of a GGUF file.
             file: The name of the file; empty to use the name in the address.
-            sha256: The SHA-256 that the file must have; empty for the one that the server names.
+            sha256: The SHA-256 that the file must have; empty to check it against the hash that the
+                server sends, if any.
         """
         path = await self._files.download(url, _reporter(progress), name=file, sha256=sha256)
         undo = UndoCall(action="embedded.remove", parameters={"file": path.name})
@@ -166,7 +167,7 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def remove(self, actor: Actor, *, file: str) -> Change[None]:  # noqa: ARG002
-        """Delete a model file, also one that is only partly downloaded.
+        """Delete a model file. It may be only partly downloaded.
 
         Args:
             file: The name of the file.
@@ -181,8 +182,8 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def use(self, actor: Actor, *, file: str = "") -> Change[None]:  # noqa: ARG002
-        """Choose the file of the embedded model. The old model finishes the requests that run; the
-        next request loads the new one.
+        """Choose the file of the embedded model. The old model finishes its running requests; the
+        next request loads the new model.
 
         Args:
             file: The name of the file; empty for the bot's own model.

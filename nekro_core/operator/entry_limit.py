@@ -10,7 +10,7 @@ from nekro_core.system.rate_window import RateWindow
 
 MAX_ENTRIES = 120
 """Maximum number of entries that one address causes within `ENTRIES_S` by denied actions, and also
-by actions of viewers. Viewers can change only their own login, so nobody needs more."""
+by actions of viewers. Viewers can change only their own login, so they never need more."""
 ENTRIES_S = 60.0
 _MOST_ADDRESSES = 1024
 

@@ -41,7 +41,7 @@ class KeptView:
         media: The number of stored pictures, voices, videos and files.
         media_bytes: Their size in bytes.
         boxes: The number of boxes.
-        box_bytes: The size in bytes of the files of sleeping boxes as they are stored.
+        box_bytes: The stored size of the files of sleeping boxes, in bytes.
         timers: The number of timers.
     """
 

@@ -20,8 +20,8 @@ _MOST_TURN = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSetting:
-    """A setting that can be found. ``name`` is as in the settings file, and ``title`` says what it
-    does."""
+    """A setting that can be found. ``name`` is its name in the settings file, and ``title`` says
+    what the setting does."""
 
     name: str
     title: str = ""

@@ -41,7 +41,8 @@ class JobView:
         job_id: The job's number.
         action: The action's full name.
         actor: Who started it.
-        parameters: What it was started with, as JSON values. Secrets are stars.
+        parameters: The parameters with which it was started, as JSON values. Secrets are replaced
+            by stars.
         state: The state.
         text: What happens now, or the error, in English.
         code: A stable word for what happens now; empty for an error.

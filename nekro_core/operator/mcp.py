@@ -60,7 +60,7 @@ class McpServersView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolView:
-    """A tool of a server as the model sees it: its name, how it is called, and its description."""
+    """A tool of a server as the model sees it: its name, its signature and its description."""
 
     name: str
     signature: str

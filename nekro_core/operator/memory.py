@@ -96,7 +96,8 @@ class Memory(Area):
         about_id: UserId | None = None,
         ended: bool = False,
     ) -> list[NoteRow]:
-        """List the notes that may be read in a chat, newest first, or search them.
+        """List the notes that may be read in a chat, newest first. With ``words``, search these
+        notes.
 
         Args:
             chat_key: The chat.
@@ -113,7 +114,8 @@ class Memory(Area):
 
     @query(role=AccessRole.VIEWER)
     async def summaries(self, actor: Actor, *, chat_key: ChatKey) -> list[SummaryRow]:  # noqa: ARG002
-        """List the newest summaries of a chat: the summary of summaries, then those of messages.
+        """List the newest summaries of a chat: first the summary of summaries, then the summaries
+        of messages.
 
         Args:
             chat_key: The chat.
@@ -137,7 +139,7 @@ class Memory(Area):
         """Get notes as JSON lines, including those that no longer hold.
 
         Args:
-            chat_key: The chat in which they were said; none for all chats.
+            chat_key: The chat to which the notes belong; none for all chats.
         """
         keys = [chat_key] if chat_key else [key for key, _ in await self._store.notes.chats()]
         notes: list[NoteRow] = []
@@ -179,7 +181,8 @@ class Memory(Area):
         Args:
             chat_key: The chat.
             text: The note. It is not written into the audit log.
-            about_id: The platform's id of the person that it is about; empty for the chat.
+            about_id: The platform's id of the person that the note is about; empty if it is about
+                the chat.
             about_name: The person's name.
         """
         new = NewNote(
@@ -422,8 +425,8 @@ class Memory(Area):
         """Delete a document from its folder.
 
         Args:
-            scope: ``bot``, or the folder of a chat, as the list of documents names it.
-            path: Its path there.
+            scope: ``bot`` or the folder of a chat: the ``scope`` in the list of documents.
+            path: The path of the document in this folder.
         """
         await self._memory.knowledge.forget(scope, path)
         return Change(result=None, subject=f"{scope}/{path}")

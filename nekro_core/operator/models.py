@@ -27,7 +27,8 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.operator.settings import SettingsBook, written
 
 DEFAULT = "default"
-"""The name of the bot's default model. Without an address it is the embedded model."""
+"""The name of the bot's default model. If the settings give the default model no address, it is the
+embedded model."""
 
 ChainName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 """A name of a model in a chain."""
@@ -125,8 +126,8 @@ class Models(Area):
 
     @query(role=AccessRole.VIEWER)
     async def roles(self, actor: Actor) -> list[RoleView]:  # noqa: ARG002
-        """List the roles, the models of each in the order in which they are asked, and which of
-        them cools down because it failed."""
+        """List the roles. For each role, list its models in the order in which they are asked, and
+        say which models cool down because they failed."""
         return role_views(self._models.chains)
 
     @action(role=AccessRole.OPERATOR)
@@ -167,7 +168,8 @@ class Models(Area):
 
         Args:
             model: The name as the provider writes it.
-            base_url: The address of the endpoint. Providers take different prices for one model.
+            base_url: The address of the endpoint. Different providers may charge different prices
+                for the same model.
         """
         return await known_model(model, base_url)
 
@@ -186,7 +188,7 @@ class Models(Area):
         be. The test sends three small requests, which may cost money.
 
         Args:
-            group: A saved model; its settings are used where ``fields`` has none.
+            group: A saved model. Its settings are used if they are not in ``fields``.
             fields: The settings to test, by name. They need not be saved.
             api_key: The key. Without it, the saved key is used if the address and the proxy are the
                 saved ones.
@@ -225,14 +227,15 @@ class Models(Area):
         api_key: SecretStr | None = None,
         expected: dict[str, JsonValue] | None = None,
     ) -> Change[ModelView]:
-        """Add a model, or change its settings. Chats and plugins use it at once; requests that run
-        are finished with the old settings.
+        """Add a model, or change its settings. Chats and plugins use the new settings at once;
+        running requests are finished with the old settings.
 
         Args:
             group: The name of the group; ``default`` for the default model.
-            fields: The settings by name. Settings that are not named keep their values, and null
-                removes one.
-            api_key: The key; without it the saved one stays. An empty one removes it.
+            fields: The settings by name. Settings that are not named keep their values. The value
+                null removes a setting.
+            api_key: The key. If it is not given, the saved key is kept; an empty text removes the
+                saved key.
             expected: The settings that the person has seen, as `ModelView.fields` has them; empty
                 for a new model. If they have changed since, nothing is changed.
         """

@@ -49,7 +49,8 @@ class Network(Area):
         owner: str | None = None,
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> list[EgressRefusal]:
-        """List what code was not allowed to reach since the start of the bot, newest first.
+        """List the destinations that code was not allowed to reach since the start of the bot,
+        newest first.
 
         Args:
             owner: The key of a chat; none for all.

@@ -78,7 +78,7 @@ class People(Area):
     @action(role=AccessRole.OWNER)
     async def reset_password(self, actor: Actor, *, name: Name) -> Change[InvitationView]:
         """Make a new link with which a person chooses a password. The present password works until
-        then. All sessions of the person end when they use the link.
+        the link is used. Then all sessions of the person end.
 
         Args:
             name: The person's name.
@@ -225,8 +225,8 @@ class People(Area):
         name: str = "",
         present: SecretStr = _NOT_GIVEN,
     ) -> Change[PersonView]:
-        """Remove the second factor of the person who asks. An owner may remove that of another
-        person, for example one who has lost their telephone and recovery codes.
+        """Remove the second factor of the person who asks. An owner may remove the second factor of
+        another person, for example of a person who has lost their telephone and recovery codes.
 
         Args:
             name: The person; empty for oneself.

@@ -88,7 +88,7 @@ class Personas(Area):
         """List the personas by name.
 
         Args:
-            removed: List those that were removed and can be brought back.
+            removed: List only personas that were removed and can be brought back.
         """
         return [_line(each) for each in self._library.all(removed=removed)]
 

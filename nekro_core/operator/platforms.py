@@ -180,7 +180,7 @@ class Platforms(Area):
         account: AccountKey,
         limit_s: Annotated[float, Field(gt=0, le=60)] = 30.0,
     ) -> AccountStatus:
-        """Wait until an account is online, or until the time is over, and get it.
+        """Wait until an account is online or the time is over, and then get its state.
 
         Args:
             platform: The platform's name.
@@ -281,7 +281,8 @@ class Platforms(Area):
         platform: PlatformName,
         account: AccountKey,
     ) -> Change[AccountStatus]:
-        """Disconnect an account until it is resumed. The bot gets none of its messages meanwhile.
+        """Disconnect an account until it is resumed. Until then, the bot does not get messages of
+        this account.
 
         Args:
             platform: The platform's name.

@@ -95,11 +95,11 @@ class AbilityView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalView:
-    """What installing or updating a plugin would bring.
+    """What a plugin contains that could be installed, or an update of a plugin.
 
     Attributes:
-        item: The name that it would have: ``local/NAME``.
-        source: Where it is, without a password.
+        item: The name that the plugin would have: ``local/NAME``.
+        source: The address from which it was fetched, without a password.
         commit: Git's id of the commit.
         digest: A hash of the files. If it is passed to `Plugins.install`, other files are refused.
         key: ``author.module_name``; empty if it cannot be known without running the code.
@@ -113,7 +113,8 @@ class ProposalView:
             source, and the code may do more.
         packages: The packages that it needs.
         notes: Lines about packages.
-        problems: What is wrong with it. With an error, it cannot be loaded.
+        problems: What is wrong with it. If one of the problems is an error, the plugin cannot be
+            loaded.
         unreadable: The files that cannot be read.
         files: The number of its files.
         installed: The version that is installed now; empty for a new plugin.
@@ -213,7 +214,7 @@ class TrialView:
 def plugin_view(
     found: ManagedPlugin, *, has_form: bool, errors: tuple[int, PluginFault | None]
 ) -> PluginView:
-    """Describe one plugin. ``errors`` has the number of its errors and the last one."""
+    """Describe one plugin. ``errors`` has the number of its errors, and the last error."""
     info = found.info
     return PluginView(
         item=info.item,
@@ -247,7 +248,7 @@ def plugin_view(
 
 
 def proposal_view(found: PluginProposal) -> ProposalView:
-    """Describe what an installation would bring."""
+    """Describe what would be installed."""
     looked, check = found.looked, found.check
     new = {each.text for each in found.new_abilities}
     return ProposalView(

@@ -96,7 +96,7 @@ class Plugins(Area):
 
     @query(role=AccessRole.VIEWER)
     async def every(self, actor: Actor) -> PluginsView:  # noqa: ARG002
-        """List all plugins, the built-in ones included."""
+        """List all plugins, including the built-in plugins."""
         found = await self._manager.plugins()
         return PluginsView(
             plugins=tuple(
@@ -142,7 +142,7 @@ class Plugins(Area):
         data: Secret[Base64Bytes],
     ) -> Change[str]:
         """Upload a plugin's zip or Python file to the bot's machine. Nothing is installed. The
-        result is its path, which `look` and `install` take as a source.
+        result is the path of the file, which `look` and `install` accept as a source.
 
         Args:
             name: The name of the file.
@@ -161,7 +161,7 @@ class Plugins(Area):
         check: bool = True,
         progress: Progress = NO_PROGRESS,
     ) -> Change[ProposalView]:
-        """Fetch a plugin and say what it is and what it may do. Nothing is installed.
+        """Fetch a plugin, and show what it is and what it may do. Nothing is installed.
 
         Args:
             source: A git address (with ``#branch`` or ``#tag`` if needed), the address of a zip, or
@@ -184,8 +184,8 @@ class Plugins(Area):
         check: bool = True,
         progress: Progress = NO_PROGRESS,
     ) -> Change[ProposalView]:
-        """Fetch a plugin again from its source, and say what an update would bring. Nothing is
-        changed.
+        """Fetch a plugin again from its source, and show what an update would change. Nothing is
+        changed yet.
 
         Args:
             plugin: Its key or item.
@@ -236,12 +236,12 @@ class Plugins(Area):
         force: bool = False,
         progress: Progress = NO_PROGRESS,
     ) -> Change[PluginView]:
-        """Fetch a plugin again and load the new version. The old version is kept. If the new one
-        cannot be loaded, the old one stays.
+        """Fetch a plugin again and load the new version. A copy of the old version is kept. If the
+        new version cannot be loaded, the old version stays installed.
 
         Args:
             plugin: Its key or item.
-            source: Where the new version is; by default, where the old one came from.
+            source: Where the new version is; by default, the source of the old version.
             expected: The ``digest`` that `look` showed. Other files are refused.
             force: Whether to overwrite files that were changed on this machine, and to keep the new
                 version even if it cannot be loaded.
@@ -389,8 +389,8 @@ class Plugins(Area):
         """List tools as the model sees them, each with a form to try it.
 
         Args:
-            plugin: Only those of the plugin with this key.
-            chat_key: Only those that this chat has now.
+            plugin: Only tools of the plugin with this key.
+            chat_key: Only tools that this chat has now.
         """
         return await self._services.trials.tools(chat_key, plugin=plugin)
 
@@ -404,7 +404,8 @@ class Plugins(Area):
         chat_key: ChatKey | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[TrialView]:
-        """Call a tool as the model would. It has its usual effects: what it sends arrives.
+        """Call a tool as the model would. The tool has its usual effects; for example, messages
+        that it sends arrive.
 
         Args:
             name: Its name in the model's code.

@@ -8,7 +8,7 @@ class AccessRole(StrEnum):
     """What a person may do. The roles are listed from the least to the most powerful. Each role may
     also do everything that the roles before it may do.
 
-    Whoever can run code as the bot's user of the operating system, or can read the bot's secrets,
+    A person who can run code on the bot's machine outside of a box, or can read the bot's secrets,
     can get every right. So an operation needs the role `OWNER` if its parameters can contain one of
     these:
 
@@ -30,13 +30,13 @@ class AccessRole(StrEnum):
     """
 
     VIEWER = "viewer"
-    """Reads all pages except the ones that manage people and secrets."""
+    """May read all pages except those that manage people and secrets."""
     OPERATOR = "operator"
-    """Changes how the bot behaves: chats, models, personas, timers, network rules. Adds accounts,
-    and switches platforms and plugins on and off."""
+    """May also change how the bot behaves (chats, models, personas, timers, network rules), add
+    accounts, and switch platforms and plugins on and off."""
     OWNER = "owner"
-    """Also changes settings, installs plugins and MCP servers, manages the people of the console,
-    and makes and restores backups. With each of these, a person could get every right."""
+    """May also change settings, install plugins and MCP servers, manage the people of the console,
+    and make and restore backups. With each of these, a person could get every right."""
 
     def allows(self, needed: "AccessRole") -> bool:
         """Return True if a person with this role may do what ``needed`` allows.

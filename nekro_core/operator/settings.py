@@ -18,7 +18,8 @@ SettingName = Annotated[str, Field(min_length=1, max_length=200)]
 
 class SettingsBook(Protocol):
     """Reads and writes the settings of the running bot
-    (`nekro_core.app.operator_settings.RunningSettingsBook`). It raises kinds of `NekroError`."""
+    (`nekro_core.app.operator_settings.RunningSettingsBook`). Its methods raise `NekroError` and
+    subclasses."""
 
     @property
     def problem(self) -> str:
@@ -164,8 +165,8 @@ class SettingsArea(Area):
         *,
         names: list[SettingName] | None = None,
     ) -> Change[list[SettingInfo]]:
-        """Move settings from ``.env`` into ``data/settings.toml``, so that they can be changed
-        here. A copy of ``.env`` is kept in the folder ``env_copies`` of the data folder.
+        """Move settings from ``.env`` into ``data/settings.toml``, so that the console can change
+        them. A copy of ``.env`` is kept in the folder ``env_copies`` of the data folder.
 
         Args:
             names: The settings; none for all that ``.env`` has.

@@ -279,7 +279,7 @@ class Statistics(Area):
                 that of the bot's machine.
         """
         rows = await self._series(period, since, until, dimension, name, timezone)
-        # Months are counted in UTC, whatever the time zone.
+        # Months are counted in UTC in every time zone.
         zone = UTC if period is Period.MONTH else _zone(timezone)
         return csv_of(
             ("start", *_SUMS),

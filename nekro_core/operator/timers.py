@@ -142,7 +142,7 @@ class Timers(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def run_now(self, actor: Actor, *, timer_id: str) -> Change[TimerRow]:  # noqa: ARG002
-        """Wake the agent with a recurring timer now. The timer's next time stays the same.
+        """Wake the agent with a recurring timer now. The timer's next time does not change.
 
         Args:
             timer_id: The timer's id.

@@ -1,4 +1,5 @@
-"""Shows turns: what happened when, what the model was shown, and what another model would do."""
+"""Shows turns: what happened when, and what the model was shown. Repeats turns, for example with
+another model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -118,7 +119,8 @@ class TurnDetails:
         turn: The turn as in the list.
         why: Why the bot decided to answer: a `nekro_core.store.DecisionReason`; empty if that is
             not stored.
-        why_detail: Which name or plugin it was.
+        why_detail: The name or the plugin because of which the bot answered; empty for other
+            reasons.
         arrived: When the message arrived; None if it was not measured.
         decided: When the bot had waited for the person to type more; None if it was not measured.
         began: When the turn got its slot.

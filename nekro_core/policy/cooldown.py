@@ -34,7 +34,7 @@ class CooldownState(Enum):
     """A cooldown begins with this message: the sender gets no answers, and a notice that says
     so."""
     LASTS = "lasts"
-    """The cooldown has begun before: the sender gets no answer."""
+    """The cooldown began with an earlier message: the sender gets no answer."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Sender:
 
 
 class Cooldown:
-    """Counts turns by sender and chat. A chat's threads count with the chat.
+    """Counts turns by sender and chat. A chat and its threads count as one chat.
 
     Args:
         settings: The limits; 0 means no limit.

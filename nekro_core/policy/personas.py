@@ -253,8 +253,8 @@ class PersonaLibrary:
         self._tell()
 
     def _read_changed(self) -> None:
-        """Read the files whose size or time changed. A file that cannot be read keeps its last
-        content in force."""
+        """Read the files whose size or time changed. If a file cannot be read, its last content
+        stays in force."""
         stamps = _stamps(self._folder)
         known = {path: each for path, each in self._known.items() if path in stamps}
         for path, stamp in stamps.items():

@@ -41,7 +41,7 @@ class EngineUnavailable(SpeechError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """Sound: a whole WAV file, 16-bit PCM mono, and its length in seconds.
+    """A sound: a whole WAV file, 16-bit PCM mono, and its length in seconds.
 
     Attributes:
         wav: A whole WAV file, 16-bit PCM, mono.

@@ -64,7 +64,8 @@ class ChatMember:
     Attributes:
         user_id: The platform's id.
         name: The latest name; empty if not known.
-        role: The role at the newest message; None if the person has written nothing for long.
+        role: The role that the person had at their newest message; None if the person has not
+            written for a long time.
         messages: How many messages the person wrote, of all time.
         day: What the person's turns in this chat used in the last 24 hours.
         ever: What they used of all time.
@@ -120,9 +121,10 @@ class ChatListRepository:
         Args:
             adapter: Only chats of this platform.
             instance: Only chats of this account.
-            text: Only chats whose name or key contains this text, or that are the private chat of a
-                person with such a name.
-            where: Only chats for which this is true. It is called for as few chats as possible.
+            text: Only chats whose name or key contains this text, and private chats of people whose
+                name contains it.
+            where: Only chats for which this function returns True. It is called for as few chats as
+                possible.
             before: `ChatsPage.before` of the page before; 0 for the first page.
             limit: Maximum number of chats, at most `MAX_PAGE`.
         """

@@ -40,7 +40,7 @@ class DecisionReason(StrEnum):
     """Answered: its author probably continues a conversation with the bot. The detail says how
     likely this is, and why."""
     UNASKED = "unasked"
-    """Answered: it asks nothing of the bot, but the bot has something to say. The detail says
+    """Answered although it does not ask the bot: the bot had something to say. The detail says
     why."""
     FOLLOWED = "followed"
     """Read by the turn that answered another message of the same person."""
@@ -64,7 +64,7 @@ class DecisionReason(StrEnum):
     IGNORED_PERSON = "ignored_person"
     """Not answered: the operator's file says that its author is ignored."""
     ANSWERED_ELSEWHERE = "answered_elsewhere"
-    """Not answered: a matcher of NoneBot took it."""
+    """Not answered: a plugin of NoneBot (a matcher) handled it."""
     BLOCKED_BY_PLUGIN = "blocked_by_plugin"
     """Not answered: a plugin's hook forbade it. The detail is the plugin's key."""
     HIDDEN_BY_PLUGIN = "hidden_by_plugin"
@@ -74,7 +74,7 @@ class DecisionReason(StrEnum):
     COMMAND_FLOOD = "command_flood"
     """Not answered: its author wrote too many commands."""
     COOLDOWN = "cooldown"
-    """Not answered: its author woke so many turns that it may be a bot."""
+    """Not answered: its author woke so many turns that the author may be a bot."""
     OVERFLOW = "overflow"
     """Not answered: too many messages of its author waited for an answer."""
     RECALLED = "recalled"
@@ -181,8 +181,8 @@ class DecisionRepository:
 
 
 def decision_in(row: Row) -> MessageDecision | None:
-    """Return the decision that a row of ``messages`` holds. A reason that this version does not
-    know counts as none."""
+    """Return the decision that a row of ``messages`` holds. If this version of the bot does not
+    know the reason, return None."""
     try:
         reason = DecisionReason(row["decision"])
     except ValueError:
@@ -194,7 +194,7 @@ def decided_statement(
     decision: MessageDecision, seqs: Sequence[int], *, running: str = ""
 ) -> SqlStatement:
     """Return the statement that stores a decision about these messages. With ``running``, a chat
-    key, the turn is the one that runs in this chat."""
+    key, the statement stores the turn that is running in this chat."""
     turn, values = "?", (decision.turn_id,) if not running else (running,)
     if running:
         turn = "(SELECT id FROM turns WHERE running_chat = ?)"

@@ -85,7 +85,8 @@ class DeliveryRepository:
                     (True, instance, unique, row.record_seq),
                 ),
                 SqlStatement(
-                    # The write must succeed even if a platform gives an id twice.
+                    # Keep the old unique id if another message has this one: the write must succeed
+                    # even if a platform gives the same id to two messages.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
                     "THEN unique_id ELSE ? END WHERE seq = ?",

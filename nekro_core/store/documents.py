@@ -32,7 +32,7 @@ class DatabaseDocuments:
         database: The open database.
         secret: The names, or patterns of names, of the documents that contain secrets: no earlier
             revisions of them are kept, and no error quotes them.
-        kept: The number of revisions to keep, with the current one.
+        kept: The number of revisions to keep, including the current revision.
         clock: Returns seconds since 1970.
     """
 
@@ -50,7 +50,7 @@ class DatabaseDocuments:
         self._kept = kept
 
     def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
-        """Return the same documents, of which those in ``secret`` contain secrets."""
+        """Return the same documents, with ``secret`` as the names of those that contain secrets."""
         return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
 
     async def read(self, name: str) -> Document | None:

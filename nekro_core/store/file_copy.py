@@ -31,8 +31,9 @@ def copy_sqlite(
     """Copy a database to a new file, and check the copy.
 
     The copy is the state at one moment. If the database has a write-ahead log (the bot's databases
-    do), other programs can write meanwhile: the copy is read in one transaction, so a write does
-    not restart it. Without such a log, writers wait until the copy is made.
+    do), other programs can write meanwhile: the copy is read in one transaction, so writes do not
+    make SQLite begin the copy again. Without a write-ahead log, writers wait until the copy is
+    made.
 
     The tables ``left_out`` are empty in the copy, and its file contains none of their old data.
 

@@ -18,7 +18,8 @@ LARGEST_VALUE = 10_000_000
 
 
 class GuestQueryRefused(StoreError):
-    """The query is not run, or was ended. The text says why and what is allowed."""
+    """The query was not run, or it was ended before it was done. The text says why and what is
+    allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,11 @@ class GuestTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestQuery:
-    """A SELECT, with ``$1``, ``$2`` for its values, and all that it may read.
+    """A SELECT, with ``$1``, ``$2`` for its values, and the views and tables that it may read.
 
     ``views`` has the SQL of each view by its name. ``tables`` has each table by its name.
-    ``behind`` names the bot's own tables that the views read. Only the bot writes these; a plugin
-    writes ``sql`` and ``values``.
+    ``behind`` names the bot's own tables that the views read. The bot sets these three fields; a
+    plugin sets only ``sql`` and ``values``.
     """
 
     sql: str

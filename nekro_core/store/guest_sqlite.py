@@ -1,4 +1,4 @@
-"""Runs a plugin's SELECT on a SQLite file, on a connection of its own.
+"""Runs a plugin's SELECT on a SQLite file, on a separate connection.
 
 The connection is read-only. SQLite asks an authorizer for each table and column: the query may read
 the offered tables and views, and the bot's own tables only inside a view.

@@ -13,9 +13,9 @@ class KeptRows:
     Attributes:
         messages: Stored messages of all authors. Old messages may have been deleted because of
             their age.
-        since: The time of the oldest one, in seconds since 1970; 0 if there is none.
+        since: The time of the oldest stored message, in seconds since 1970; 0 if there is none.
         turns: Stored turns.
-        turns_since: The time at which the oldest one began; 0 if there is none.
+        turns_since: The time at which the oldest stored turn began; 0 if there is none.
         prompt_parts: Texts and pictures of prompts that are not messages.
         prompt_bytes: The stored size of these texts and pictures, in bytes.
         plugin_values: Values of plugins.

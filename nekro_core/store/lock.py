@@ -15,8 +15,8 @@ from nekro_core.store.errors import DataFolderInUse
 
 FILE_NAME = "nekro.lock"
 _LEAVING_S = 3.0
-"""Seconds to wait for a lock whose owner is dead or has not written its process id yet. A child
-process that a killed bot was starting may hold the lock's file open for a moment."""
+"""Seconds to wait for a lock whose owner is dead or has not written its process id yet. If a bot is
+killed while it starts a child process, this child may hold the lock for a moment."""
 _AGAIN_S = 0.02
 
 

@@ -18,7 +18,8 @@ class MemoryProgress:
 
     Attributes:
         drawn_through: Notes were made from the records up to this one.
-        link: The name that all chats share whose notes are shared; empty if there is none.
+        link: The name of the link. All chats with the same link share their notes. Empty if the
+            chat has no link.
     """
 
     drawn_through: int = 0
@@ -26,8 +27,8 @@ class MemoryProgress:
 
 
 class MemoryChatRepository:
-    """The rows of ``memory_chats`` and ``memory_off``. They are few and read into memory when the
-    bot starts."""
+    """The rows of ``memory_chats`` and ``memory_off``. There are few rows, which are read into
+    memory when the bot starts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Stores the notes: what was said in a chat and what the bot shall remember.
+"""Stores the notes. A note is something that was said in a chat and that the bot should remember.
 
 A note belongs to the chat in which it was said. All reads name the chats whose notes may be read,
 so that no note reaches another chat by accident.
@@ -48,13 +48,13 @@ class NoteRow:
         chat_key: The chat in which it was said.
         about_id: The person that it is about; empty if it is about the chat.
         about_name: The name of that person at that time.
-        said_by: The person who said it; empty if nobody of the chat did.
+        said_by: The person who said it; empty if no person of the chat said it.
         kind: What it is.
         origin: Who made it.
         text: The note.
         source_seq: The record that it comes from; 0 if there is none.
-        since: Since when it holds, in seconds since 1970.
-        until: Until when it held; 0 while it holds.
+        since: Since when the note holds (is true), in seconds since 1970.
+        until: Until when the note held, in seconds since 1970; 0 while it holds.
         replaced_by: The note that corrected it; 0 if there is none.
         changed: When it was stored or changed.
     """
@@ -226,8 +226,8 @@ class NoteRepository:
         return [(ChatKey.parse(row["chat_key"]), int(row["number"])) for row in rows]
 
     async def oldest(self, chat_key: ChatKey, limit: int) -> list[int]:
-        """Get the numbers of the notes to delete first when a chat has too many: those that do not
-        hold any more, then the oldest."""
+        """Get the numbers of the notes to delete first when a chat has too many: those that no
+        longer hold, then the oldest."""
         rows = await self._database.read(
             "SELECT id FROM memory_notes WHERE chat_key = ? "
             "ORDER BY CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",

@@ -61,8 +61,8 @@ class MessageSearch:
         """Find messages that contain a text, without regard to the case of Latin letters. Recalled
         messages are not found.
 
-        A call takes about 0.1 s. It may return no message, and ``before`` to go on: then the
-        messages that it read do not contain the text.
+        A call takes about 0.1 s. If the messages that it read do not contain the text, it returns
+        no messages, but a ``before`` with which the next call continues.
 
         Args:
             text: What to find; not empty.

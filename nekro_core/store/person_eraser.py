@@ -70,7 +70,8 @@ class PersonEraser:
         search: SearchIndexRepository,
         memory: MemoryEraser,
     ) -> None:
-        """While ``pause`` is held, no row is counted into the statistics."""
+        """``pause`` is the lock `StatisticsCounter.pause`: while it is held, no rows are counted
+        for the statistics."""
         self._database = database
         self._prompts = prompts
         self._search = search
@@ -89,7 +90,7 @@ class PersonEraser:
         """Delete the data that `look` found, and remove the person's id from all other rows. May be
         repeated.
 
-        Returns the number of changed rows of others.
+        Returns the number of rows of other people that were changed.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
         words = await self._prompts.look(person, traces)

@@ -53,7 +53,7 @@ class PostgresTransaction:
 
     async def was_committed(self, connection: Connection) -> bool:
         """Return whether the transaction was committed. Call this with a new connection, after the
-        server has ended the session of the lost one, so that the transaction is no longer in
+        server has ended the session of the lost connection, so that the transaction is no longer in
         progress. Raises the errors of asyncpg."""
         if self._number is None:
             return True  # The transaction changed nothing.
@@ -79,8 +79,8 @@ _COMMAND_S = 30.0
 ever."""
 
 _REWRITE_S = 600.0
-"""Time-out of writing one table anew. For comparison: For comparison: SQLite writes 150 MB in a
-second on a small machine."""
+"""Time-out of writing one table anew. For comparison: SQLite writes 150 MB in a second on a small
+machine."""
 _OWN_TABLES = (
     "SELECT quote_ident(tablename) AS name FROM pg_tables "
     "WHERE schemaname = current_schema() AND tableowner = current_user ORDER BY tablename"
@@ -137,8 +137,9 @@ class PostgresEngine:
         try:
             await engine._connected()
             try:
-                # The pool opens a connection only when a read needs one, and then keeps it open. A
-                # pool with a minimum size would keep trying to reach a server that is down.
+                # The pool opens a connection only when a read needs it, and then keeps the
+                # connection open. A pool with a minimum size would try again and again to reach a
+                # server that is down.
                 engine._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=_READERS,

@@ -25,8 +25,8 @@ from nekro_core.store.traces import PersonTraces
 _SLICE = 500
 """Number of rows that one query reads."""
 _WINDOW = 8
-"""A person's line is found in other chats by its first characters, of this number. A shorter line
-is not looked for, because others may have written the same."""
+"""Number of characters at the beginning of a person's line that are looked for in other chats. A
+line that is shorter is not looked for, because other people may have written the same."""
 _SHORTEST_NAME = 3
 _ERASED = "(the error was erased together with a person's words)"
 """Stored in place of the error of a request without a reply, because a provider may quote the

@@ -1,9 +1,10 @@
 """Describes what a model was shown, so that the request can be made again byte for byte.
 
 A recipe has the form of the request's JSON body. Its texts are cut into pieces. A line of the
-history is stored as the record's number and a short hash of the line. A text that is no record is
-stored once as a part (`nekro_core.store.prompts`), and the recipe has its hash. The recipe itself
-has no words of people, so erasing a person changes recipes little: see `erased`.
+history is stored as the record's number and a short hash of the line. A text that is not a record
+is stored once as a part (`nekro_core.store.prompts`), and the recipe contains the hash of the part.
+The recipe itself contains no words of people, so an erasure of a person changes little in it: see
+`erased`.
 
 The structures are stored as JSON arrays. To add a field, add it at the end with a default. An older
 version of the bot then refuses to read the recipe. It does not know the field, so it could not make
@@ -42,9 +43,10 @@ class RecordLines(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
 ):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
-    message. ``steps`` are the first record's number and the differences to the next ones.
-    ``marks`` says which lines were marked, and how: 1 as unanswered, 2 as the question of another
-    turn; from form 2 on, other bits say more (`nekro_core.agent.prompt.line_marks`)."""
+    message. ``steps`` are the first record's number, and then the difference from each record's
+    number to the next. ``marks`` says which lines were marked, and how: 1 as unanswered, 2 as the
+    question of another turn; from form 2 on, other bits say more
+    (`nekro_core.agent.prompt.line_marks`)."""
 
     limit: int
     steps: list[int]
@@ -148,8 +150,8 @@ _decoder = msgspec.json.Decoder(Recipe)
 
 
 def decode_recipe(text: str) -> Recipe | None:
-    """Read a stored recipe; None if this version cannot read it, for example because a newer one
-    wrote it."""
+    """Read a stored recipe; None if this version of the bot cannot read it, for example because a
+    newer version wrote it."""
     try:
         return _decoder.decode(text)
     except msgspec.MsgspecError:
@@ -162,8 +164,8 @@ def line_hash(line: str) -> str:
 
 
 def part_hash(chat_key: str, data: bytes) -> str:
-    """Return the name of a part. The same text of two chats has two names, so that erasing it in
-    one chat does not change the other."""
+    """Return the name of a part. If two chats have the same text, it has two names, so that an
+    erasure in one chat does not change the other chat."""
     key = chat_key.encode("utf-8", "replace")
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         key = hashlib.blake2b(key).digest()

@@ -1,6 +1,6 @@
 """Stores what the model was shown: a recipe for each step, and the parts that recipes refer to.
 
-A part is stored once, however many prompts contain it. The time of its last use is stored too,
+A part is stored only once, even if many prompts contain it. The time of its last use is stored too,
 though it may be up to an hour too early. By this time, retention deletes a part when the last turn
 that shows it is deleted.
 """
@@ -18,7 +18,7 @@ from nekro_core.store.prompt_recipe import part_hash
 USED_WITHIN_S = 3600.0
 """A part's time of use is written again only if the stored time is older than this many seconds."""
 _REMEMBERED = 8192
-"""The process remembers of this many parts that they are stored."""
+"""Maximum number of parts of which the process remembers that they are stored."""
 _PLAIN, _PACKED = b"=", b"z"
 _WORTH_PACKING = 200
 """Minimum number of bytes of a part that is compressed. Compression does not make a smaller part

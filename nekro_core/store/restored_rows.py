@@ -1,7 +1,8 @@
 """Changes the rows of a database that was restored from a backup, before a bot uses it.
 
 A backup is the state of an earlier time. What the bot did after that time is not in it, for example
-that a waiting message was sent. These changes keep a restored bot from doing it a second time.
+that a waiting message was sent. These changes keep a restored bot from doing the same things a
+second time.
 """
 
 from collections.abc import Collection
@@ -71,8 +72,8 @@ class RestoredRows:
         )
 
     async def move_media(self, before: str, after: str) -> None:
-        """Replace the folder of stored media in all messages. Both are absolute paths. Raises
-        `StoreError`."""
+        """Replace the folder of stored media in all messages. ``before`` and ``after`` are absolute
+        paths. Raises `StoreError`."""
         old, new = (msgspec.json.encode(f"{each}/").decode()[:-1] for each in (before, after))
         if old == new:
             return
@@ -86,7 +87,7 @@ class RestoredRows:
             )
 
     async def people(self) -> frozenset[tuple[str, str]]:
-        """Return everybody about whom there are rows, as instance and user id. Raises
+        """Return all people about whom there are rows, each as instance and user id. Raises
         `StoreUnavailable`."""
         found: set[tuple[str, str]] = set()
         for row in await self._database.read("SELECT instance, user_id FROM users"):

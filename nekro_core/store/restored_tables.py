@@ -27,5 +27,6 @@ async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
 
 
 async def drop_tables(engine: DatabaseEngine, tables: Sequence[str]) -> None:
-    """Drop tables, all or none. Raises `StoreError`."""
+    """Drop tables in one transaction: if one table cannot be dropped, none is dropped. Raises
+    `StoreError`."""
     await engine.commit([(f'DROP TABLE "{each}"', ()) for each in tables])

@@ -11,8 +11,8 @@ from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 SLICE = 200
 """Number of rows deleted by one write. Such a write takes 2 to 5 ms on a small machine."""
 MIN_MESSAGES_PER_CHAT = 200
-"""Number of newest messages of each chat that are never deleted, however old they are. Prompts show
-them, and they tell the bot where a chat's history ends."""
+"""Number of newest messages of each chat that are never deleted, even if they are old. Prompts show
+them, and by them the bot knows where a chat's history ends."""
 
 
 class RowRetention:

@@ -87,8 +87,8 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def beside(self, run_id: str) -> list[RunRecord]:
-        """Get a run and the other runs of its turn, in order. The list is empty if there is no such
-        run."""
+        """Get all runs of the turn to which a run belongs, in order. The list is empty if there is
+        no such run."""
         rows = await self._database.read(
             "SELECT * FROM runs WHERE run_id = ? OR (turn_id <> 0 AND turn_id = "
             "(SELECT turn_id FROM runs WHERE run_id = ?)) ORDER BY step, started",

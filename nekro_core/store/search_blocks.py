@@ -65,7 +65,7 @@ class SearchBlock:
 
 
 def encode_facts(messages: Sequence[IndexedMessage]) -> bytes:
-    """Encode what is known of messages, except their vectors."""
+    """Encode the facts about messages, without their vectors."""
     rows = [(each.seq, each.time, min(each.length, 255), each.asks) for each in messages]
     return np.array(rows, _FACTS).tobytes()
 
@@ -105,8 +105,8 @@ class BlockTable:
     vectors: NDArray[np.uint8]
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of messages by their positions in the chat; -1 for those that are in none
-        of the blocks."""
+        """Return the rows of messages by their positions in the chat; -1 for messages that are in
+        none of the blocks."""
         if not len(self.numbers):
             return np.full(len(positions), -1, np.int64)
         number, at = np.divmod(positions, BLOCK)

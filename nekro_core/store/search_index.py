@@ -5,14 +5,15 @@
 The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
 position; it never changes. The index of a chat consists of segments, one after another. Each
 segment holds the terms of some consecutive messages. When eight neighbouring segments have the same
-size, they are merged into one, so a chat with a million messages has about fifteen. The newest
-messages, up to two hundred, are in no segment: a search reads them from the table of messages
-itself. So a message can be found as soon as it is stored, and a crash cannot lose it from the
-index.
+size, they are merged into one, so a chat with a million messages has about fifteen segments. The
+newest messages, up to two hundred, are in no segment: a search reads them from the table of
+messages itself. So a message can be found as soon as it is stored, and a crash cannot lose it from
+the index.
 
 When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
-``search_changes`` in the same transaction. From then on, no search uses what the segments have of
-this message. `SearchIndexRepository.remove_changed` deletes its terms from the pages.
+``search_changes`` in the same transaction. From then on, searches ignore the terms that the
+segments have of this message. `SearchIndexRepository.remove_changed` deletes its terms from the
+pages.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,7 +39,8 @@ from nekro_core.store.search_blocks import (
 from nekro_core.store.search_pages import without
 
 _BUCKET_BITS = 13
-"""A page's id is its segment's id times two to this power, plus its bucket."""
+"""The id of a page is the id of its segment times two to this power, plus the number of its
+bucket."""
 _AT_ONCE = 64
 """Number of pages that one step reads or writes: about 0.6 MB, and 2 ms of the database's time."""
 _IN_ONE_QUERY = 500
@@ -290,8 +292,8 @@ class SearchIndexRepository:
         )
 
     async def begin_merge(self, chat_key: ChatKey, segment: SearchSegment) -> SearchSegment:
-        """Add a segment that no search sees before `finish_merge`, and return it with its id. Hold
-        `writing` until then."""
+        """Add a segment that searches do not use before `finish_merge`, and return it with its id.
+        Hold `writing` until `finish_merge` returns."""
         hidden = replace(segment, id=await self._next_id(), level=-1 - segment.level)
         await self._database.write(_segment_statement(chat_key, hidden))
         return replace(hidden, level=segment.level)
@@ -412,8 +414,8 @@ class SearchIndexRepository:
         )
 
     async def remove_of_erased(self, chat_keys: Iterable[ChatKey]) -> None:
-        """Delete the terms of all changed messages of these chats, so that the database holds no
-        word of an erased person when this returns."""
+        """Delete the terms of all changed messages of these chats, so that the database contains no
+        words of an erased person when this method returns."""
         async with self.writing:
             for chat_key in {*chat_keys, *await self.chats_with_changes()}:
                 await self.remove_changed(chat_key)
@@ -497,7 +499,7 @@ class SearchIndexRepository:
 
 def of_erased_chat(chat_key: ChatKey) -> Iterable[SqlStatement]:
     """Return the statements that delete the index of a chat. Hold `SearchIndexRepository.writing`
-    while they are written. Run the statements after the deletion of the messages."""
+    while the statements are written. Run the statements after the deletion of the messages."""
     key = (str(chat_key),)
     shift = f"<< {_BUCKET_BITS}"
     yield SqlStatement(

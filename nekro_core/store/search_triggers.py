@@ -38,7 +38,7 @@ _POSTGRES = (
 
 
 def trigger_statements(dialect: str) -> tuple[str, ...]:
-    """Return the statements that make the triggers. They may run again.
+    """Return the statements that make the triggers. They may be run several times.
 
     Args:
         dialect: ``sqlite`` or ``postgres``, as Tortoise calls them.

@@ -1,5 +1,5 @@
-"""The engine for SQLite. It has one connection, and makes one call into the connection's thread for
-each commit."""
+"""Implements the engine for SQLite. It has one connection, and makes one call into the connection's
+thread for each commit."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -92,7 +92,8 @@ class SqliteEngine:
 
 
 def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> list[Rows]:
-    """Run all statements or none. No transaction stays open."""
+    """Run all statements in one transaction. If one fails, none is carried out. The transaction is
+    ended in both cases."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]

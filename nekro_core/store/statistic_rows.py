@@ -100,7 +100,7 @@ messages."""
 
 
 def is_kept(period: Period, dimension: Dimension, age_s: float) -> bool:
-    """Return whether there is a row for a period of this age."""
+    """Return True if a period of this age still has a row."""
     kept = KEPT_S.get((period, dimension))
     return kept is None or age_s < kept
 

@@ -402,7 +402,7 @@ class StatisticsRepository:
         table: str = "statistics",
     ) -> tuple[str, list[Value]]:
         """Return the SELECT of few rows that together make up a span. ``sums`` are the columns to
-        be added up, by their new names; where a row must be subtracted, they are negative."""
+        be added up, by their new names; if a row must be subtracted, its columns are negated."""
         parts = self._parts(since, until, dimension)
         bound: list[Value] = []
         selects = []

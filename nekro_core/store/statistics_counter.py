@@ -42,8 +42,8 @@ class StatisticsCounter:
         self._clock = clock
         self._counted: dict[str, int] = {}
         self.pause = anyio.Lock()
-        """Whoever holds this lock may remove a person from the rows. No slice is counted meanwhile,
-        so none writes the person into the statistics again."""
+        """Hold this lock to remove a person from the rows. While it is held, nothing is counted, so
+        the person is not written into the statistics again."""
         self._settled = self._given = messages.last_seq
         self._given_at = clock()
 
@@ -60,16 +60,16 @@ class StatisticsCounter:
             await anyio.sleep(pause)
 
     async def count_slice(self, *, times: int = 1) -> bool:
-        """Count the next slice. ``times`` makes it larger. Returns whether another slice may be
-        left. Raises `StoreError`; then nothing was counted."""
+        """Count the next slice. With ``times``, the slice is this many times as large. Returns True
+        if further rows may be uncounted. Raises `StoreError`; then nothing was counted."""
         async with self.pause:
             messages = await self._count_messages(_MESSAGES * times)
             turns = await self._count_turns(_TURNS * times)
             return await self._count_uses(_USES * times) or messages or turns
 
     async def backlog(self) -> int:
-        """Return about how many messages and turns are not counted yet. It is large after the first
-        start of a version with statistics."""
+        """Return the approximate number of messages and turns that are not counted yet. It is large
+        after the first start of a version with statistics."""
         through = await self._through("messages")
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM turns WHERE counted = ? AND running_chat IS NULL", False

@@ -14,7 +14,7 @@ from nekro_core.store.histogram import LatencySummary
 from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period, period_start
 
 MOST_TURNS = 20_000
-"""Maximum number of turns that are read; in a longer span, only its newest turns are read. The
+"""Maximum number of turns that are read. If a span has more turns, only the newest are read. The
 busiest of 5,000 chats has 12,000 in a year, which takes 30 ms."""
 
 _COLUMNS = {LatencyMeasure.TURN: "ended - started", LatencyMeasure.FIRST_WORDS: "first_words"}

@@ -8,7 +8,7 @@ The times come from the rows that a turn writes anyway. Two rows have times as J
   it: ``made`` (the prompt), ``sent`` (each request), ``first`` (part of the reply), ``replied``,
   ``run`` (the code's run started), ``code`` (line, sent, ended of each piece of code) and ``end``.
   If models of a chain failed, ``model`` is the name of the one that answered, and ``passed`` has
-  name, reason, error and milliseconds of each other one.
+  name, reason, error and milliseconds of each other model.
 
 Turns from before these columns existed have only the other times of their rows.
 """

@@ -45,7 +45,7 @@ have seen. A turn answers one person."""
 
 
 class _Begun:
-    """An awaitable that returns the turn when its row is committed."""
+    """An awaitable. It returns the turn when the turn's row is committed."""
 
     def __init__(self, chat_key: ChatKey, written: Awaitable[list[Rows]]) -> None:
         self._chat_key = chat_key
@@ -290,9 +290,9 @@ class TurnRepository:
         return found
 
     async def _conditions(self, wanted: TurnFilter) -> list[tuple[str, Value]]:
-        """Return the conditions of a filter. Times become ids, since turns are numbered in the
-        order of their beginning. So the rows are read in the order of an index that
-        begins with one of the other columns, or of the ids."""
+        """Return the conditions of a filter. Times are replaced by ids, since turns are numbered in
+        the order of their beginning. So the database can read the rows in the order of their ids,
+        or of an index that begins with another column of the filter."""
         found: list[tuple[str, Value]] = []
         if wanted.chat_key is not None:
             found.append(("chat_key = ?", str(wanted.chat_key)))

@@ -1,9 +1,10 @@
 """Brings a database's tables up to date, or refuses a database of a newer version of the bot.
 
 A SQLite file is copied, the copy is migrated, and the copy then replaces the original. The original
-is moved to ``copies/``. The reason for the copy: Tortoise commits DDL at once and records the
-migration only afterwards, so a process that is killed in between would leave tables that no version
-can use. On PostgreSQL all migrations run in one transaction, and the operator makes the backups.
+is moved to ``copies/``. The copy is needed because Tortoise commits changes of tables at once and
+records the migration only afterwards. So a process that is killed in between would leave tables
+that no version of the bot can use. On PostgreSQL all migrations run in one transaction, and the
+operator makes the backups.
 
 In a new file the tables are created by `new_tables.sql`, in 10 ms instead of half a second. Tests
 check that the models and all migrations together lead to the same tables; `python -m
@@ -39,8 +40,8 @@ def known_migrations() -> list[str]:
 
 
 def newest_migration(path: Path) -> str:
-    """Return the newest migration that was applied to a SQLite file; empty if there is none. It
-    blocks. Raises `StoreUnavailable`."""
+    """Return the newest migration that was applied to a SQLite file; empty if there is none. This
+    function blocks. Raises `StoreUnavailable`."""
     return max(_applied_in_file(path) or [""])
 
 

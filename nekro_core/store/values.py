@@ -23,8 +23,9 @@ class TurnRow:
 
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
     steps have seen. ``stop`` says why the turn ended and is empty while it runs. ``attempts``
-    counts how often it was started: 1 for a turn that was never interrupted. ``model`` was asked.
-    ``failed`` says whether anything in it failed; it is set when the turn ends.
+    counts how often it was started: 1 for a turn that was never interrupted. ``model`` is the name
+    of the model that was asked. ``failed`` says whether anything in the turn failed; it is set when
+    the turn ends.
     """
 
     turn_id: int
@@ -106,7 +107,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRow:
-    """One platform call: a past, current or future one.
+    """One platform call, which was made, is being made, or waits to be made.
 
     Attributes:
         delivery_id: The bot's unique id for the call.

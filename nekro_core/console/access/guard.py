@@ -194,7 +194,7 @@ def wait_headers(seconds: float) -> dict[str, str]:
 def routed_path(scope: Scope) -> str:
     """Return the path that the application uses for routing. It lacks ``root_path``, which is the
     path at which a proxy serves the bot. `Guard` must check exactly this path. If it checked
-    another one, it would protect the wrong route."""
+    another path, it would protect the wrong route."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path

@@ -163,8 +163,8 @@ class LoginPages:
         return _refused(request, problem, 401)
 
     async def _let_in(self, request: Request, person: ConsolePerson, how: str) -> Response:
-        """Begin a new session and end the browser's earlier one. So an attacker cannot put a
-        session whose secret he knows into a browser and then wait for the login."""
+        """Begin a new session and end the browser's earlier session. Otherwise an attacker could
+        put a session with a known secret into a browser, and use it after the login."""
         address = client_address(request.scope)
         actor = Actor(
             name=person.name,
@@ -172,8 +172,8 @@ class LoginPages:
             origin=RequestOrigin.PAGE,
             address=address,
         )
-        # Only successful logins are in the audit log. With failed ones, strangers could fill it;
-        # these are in the bot's log.
+        # Only successful logins are in the audit log. Failed logins are in the bot's log, because
+        # strangers could fill the audit log with them.
         entry_id = await self._audit.begin(actor, "people.log_in", {"how": how})
         session = await self._identity.sessions.begin(
             person,

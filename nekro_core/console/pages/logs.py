@@ -60,8 +60,8 @@ class _LiveLog:
         area, actor = self._view.operator.logs, self._view.actor
         while True:
             with anyio.CancelScope() as self._restart:
-                # Begin to follow before the older lines are read, so that no line is lost between
-                # the two.
+                # Begin to follow before the older lines are read, so that no line is lost in
+                # between.
                 async with area.follow(actor, self._wanted) as lines:
                     await self._begin()
                     async for line in lines:

@@ -143,7 +143,7 @@ class _Library:
 
 
 class _Editor:
-    """An open persona. ``name`` is empty for a new one; ``revision`` is the revision that is
+    """An open persona. ``name`` is empty for a new persona; ``revision`` is the revision that is
     shown."""
 
     def __init__(self, view: View, name: str, text: str, revision: int, library: _Library) -> None:

@@ -161,7 +161,7 @@ class _Requests:
             )
 
     async def _nothing(self) -> None:
-        """Do nothing. The attribute that holds this function gets another one when the list of
+        """Do nothing. The attribute that holds this function gets another function when the list of
         banned people is drawn."""
 
 

@@ -29,8 +29,8 @@ from nekro_core.llm.settings import LLMSettings
 _NAME = "embedded"
 _MOMENT_S = 2.0
 _FIRST_TOKEN_S = 300.0
-"""Longest wait for the first token, in seconds. Reading a prompt that is not cached takes 30 s on
-two slow cores, and other requests may have to end first."""
+"""Maximum wait for the first token, in seconds. Reading a prompt that is not cached takes 30 s on
+two slow cores, and the request may have to wait for other requests."""
 
 
 class EmbeddedPhase(StrEnum):
@@ -73,8 +73,9 @@ class EmbeddedModel:
 
     The process caches prompts in a few slots. The request's ``cache_key`` decides which slot is
     used. Requests for the same slot wait for each other in the process. If the process has died,
-    the next request starts a new one. If it dies during a request, the request is repeated once,
-    unless part of the reply has arrived. ``report`` is called with the progress of downloads.
+    the next request starts a new process. If the process dies during a request, the request is
+    repeated once, unless part of the reply has arrived. ``report`` is called with the progress of
+    downloads.
     """
 
     def __init__(

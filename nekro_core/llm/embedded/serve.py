@@ -16,9 +16,10 @@ from typing import Any
 def main() -> None:
     """Load the model, listen, and run until stdin ends."""
     order: dict[str, Any] = json.loads(sys.stdin.readline())
-    # This thread starts before the model is loaded: loading takes seconds, and the parent may end.
+    # Start this thread before the model is loaded, because the parent may end during the seconds in
+    # which the model is loaded.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # What the library prints is sent to stderr, because stdout is for the one line of the protocol.
+    # Send what the library prints to stderr, because stdout is only for the one line of JSON.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     server = _start(order)

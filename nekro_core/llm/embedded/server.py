@@ -38,7 +38,7 @@ class ModelServer:
     def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
         self._readings = readings
-        # The folder is in the system's temporary folder, because a socket's path must be short.
+        # Use the system's temporary folder, because the path of a socket must be short.
         self._folder = LockedTempFolder(Path(tempfile.gettempdir()), "nekro-model-")
         self._lock = anyio.Lock()
         self._process: Process | None = None
@@ -104,8 +104,9 @@ class ModelServer:
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # Threads that spin while they wait become very slow if another program computes: with one
-        # of two cores busy, 100 tokens took 83 s. With threads that sleep, they took 5 to 12 s.
+        # Let OpenMP's waiting threads sleep. Threads that spin while they wait become very slow if
+        # another program computes: with one of two cores busy, 100 tokens took 83 s; with sleeping
+        # threads, 5 to 12 s.
         environment["OMP_WAIT_POLICY"] = "passive"
         if folder := library_path(self._folder.path):
             before = environment.get("LD_LIBRARY_PATH")

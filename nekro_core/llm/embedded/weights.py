@@ -4,7 +4,7 @@ Errors::
 
     NekroError
     └── WeightsError                 no weights; the message says what was tried and what to do
-        └── WeightsSourceError       one source had none to give; the next one is tried
+        └── WeightsSourceError       one source has no weights; the next source is tried
 """
 
 import hashlib
@@ -27,7 +27,7 @@ class WeightsError(NekroError):
 
 
 class WeightsSourceError(WeightsError):
-    """One source did not deliver the file, or delivered a different one."""
+    """One source did not deliver the file, or delivered a different file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,9 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """The progress of a download. ``what`` names it; ``done`` and ``total`` are bytes. If ``what``
-    is only a message about the downloads, ``total`` is 0. ``stage`` is ``loading``, ``copying``,
-    ``checking`` or empty, and ``name`` is the file."""
+    """The progress of a download. ``what`` says what is downloaded; ``done`` and ``total`` are
+    bytes. If ``what`` is only a message about the downloads, ``total`` is 0. ``stage`` is
+    ``loading``, ``copying``, ``checking`` or empty, and ``name`` is the file."""
 
     what: str
     done: int = 0

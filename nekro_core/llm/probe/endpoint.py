@@ -57,8 +57,8 @@ async def probe_endpoint(
     """Test an endpoint: three small requests of at most 1024 tokens of reply each.
 
     Args:
-        settings: The endpoint. It need not be saved. It must name an address.
-        tell: Is called with each result as soon as it is known, for a page that shows progress.
+        settings: The settings of the endpoint, with an address. They need not be saved.
+        tell: Called with each result as soon as it is known, for a page that shows progress.
         total_s: Maximum time of the probe, in seconds. Steps that have not ended by then are
             ``unknown``.
         number: The number in the picture and in the function; None for a random one.

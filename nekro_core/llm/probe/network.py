@@ -24,7 +24,7 @@ OK, FAILED, UNKNOWN = ProbeVerdict.OK, ProbeVerdict.FAILED, ProbeVerdict.UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The host that is connected first: the endpoint, or the proxy before it."""
+    """The host to which the bot connects: the endpoint, or the proxy before it."""
 
     host: str
     port: int

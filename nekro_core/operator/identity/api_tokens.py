@@ -43,7 +43,7 @@ class ApiTokens:
     async def make(
         self, person: ConsolePerson, *, name: str, scopes: Collection[str], days: float = 0
     ) -> tuple[str, ConsoleToken]:
-        """Make a token that may do what ``scopes`` say, and never more than its person may.
+        """Make a token. It may do what ``scopes`` say, but never more than its person may do.
 
         Args:
             person: The person in whose name programs use the token.
@@ -94,7 +94,7 @@ class ApiTokens:
         return TokenUse(token=found[0], person=found[1]) if found else None
 
     async def all(self) -> list[ConsoleToken]:
-        """Get the tokens of all people, oldest first, also expired ones."""
+        """Get the tokens of all people, oldest first. Expired tokens are included."""
         return await self._tokens.all()
 
     async def one(self, token_id: int) -> ConsoleToken:

@@ -45,7 +45,8 @@ class GuessLimit:
         return len(self._windows)
 
     def take(self, name: str, address: str) -> float:
-        """Count one try before it is checked, so that tries at the same time count too.
+        """Count one try. Call this before the try is checked, so that simultaneous tries are
+        counted too.
 
         Returns the seconds that the client must wait. If this is not 0, the try was not counted and
         must not be checked.

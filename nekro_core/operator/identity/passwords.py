@@ -21,7 +21,8 @@ _AT_ONCE = 2
 """Maximum number of passwords that are hashed at the same time. Each hash takes 19 MiB and 30 ms of
 a core."""
 
-# The first choice of OWASP's Password Storage Cheat Sheet (2024) that needs less than 20 MiB.
+# These parameters are the first in the list of OWASP's Password Storage Cheat Sheet (2024) that
+# need less than 20 MiB.
 _HASHER = PasswordHasher(memory_cost=19_456, time_cost=2, parallelism=1)
 _OF_NOBODY = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$"

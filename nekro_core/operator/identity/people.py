@@ -66,7 +66,8 @@ class PeopleDirectory:
         return await self._people.one(person_id)
 
     async def owner(self) -> ConsolePerson:
-        """Get the first active owner. If there is none, add one who is named `FIRST_OWNER`."""
+        """Get the first active owner. If there is none, add an owner with the name
+        `FIRST_OWNER`."""
         for number in itertools.count(1):
             owner = await self._people.first_owner()
             if owner is not None:

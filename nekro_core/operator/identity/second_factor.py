@@ -14,7 +14,7 @@ from nekro_core.store.console_people import ConsolePeopleRepository, ConsolePers
 STEP_S = 30
 """Seconds for which an authenticator shows one code."""
 STEPS_AROUND = 1
-"""The codes of this many steps of `STEP_S` before and after the present one are accepted too,
+"""The codes of this many steps of `STEP_S` before and after the present step are accepted too,
 because clocks differ."""
 RECOVERY_CODES = 10
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"

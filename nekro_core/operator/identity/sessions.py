@@ -44,7 +44,7 @@ class SessionDirectory:
     async def begin(
         self, person: ConsolePerson, *, address: str, user_agent: str, replaced: str = ""
     ) -> str:
-        """Begin a session of a person, and end the one that the browser offered.
+        """Begin a session of a person, and end the session that the browser had before.
 
         Args:
             person: The person who has just logged in.
