@@ -1,4 +1,4 @@
-"""The page is made for the first visitor or, without a visitor, some time after the start."""
+"""The web page is built for its first visitor or, without a visitor, some time after the start."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,7 +12,7 @@ from nekro_core.console.deferred_page import DeferredPage
 
 
 class Making:
-    """Makes a page that answers hello."""
+    """Builds a page that answers "hello", and counts how often it was built."""
 
     def __init__(self) -> None:
         self.made = 0

@@ -1,4 +1,4 @@
-"""Writes the plugins, the MCP server and the settings of the bot in the pictures."""
+"""Writes the plugins, the MCP server and the settings of the bot that the screenshots show."""
 
 import json
 from pathlib import Path
