@@ -12,7 +12,7 @@ from nekro_core.console.deferred_page import DeferredPage
 
 
 class Making:
-    """Makes a page that answers hello."""
+    """Builds a page that answers "hello", and counts how often it was built."""
 
     def __init__(self) -> None:
         self.made = 0

@@ -272,6 +272,6 @@ async def test_events_of_unknown_kinds_or_with_wrong_fields_do_no_harm(whole: Wh
     assert whole.bot.log.count("account 20002 is connected") == connects
     assert whole.peer.connected
     assert len(whole.stored(group)) == 7
-    # The peer gets an answer before the turn is closed.
+    # The turn is closed shortly after the peer gets an answer.
     await until(lambda: set(whole.stops(group)) == {"finished"})
     await whole.logged("which is no JSON")

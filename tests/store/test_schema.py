@@ -24,7 +24,8 @@ from .new_tables import PLACE, sql_of_models
 
 
 def schema(path: Path) -> dict[str, str]:
-    """Name and normalized SQL of every table and index, including the indexes of unique keys."""
+    """The name and the normalized SQL of every table and index, including indexes of unique
+    keys."""
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         found = {}
@@ -97,7 +98,8 @@ async def test_a_database_of_a_newer_version_is_refused_and_untouched(
 async def test_a_migration_keeps_a_copy_and_deletes_old_copies(
     tmp_path: Path, sqlite_url: str
 ) -> None:
-    """The database is older than the first migration. Its table ``old`` identifies it later."""
+    """The database is older than the first migration. Its table ``old`` identifies the copy
+    later."""
     clock = Clock()
     path = tmp_path / "nekro.sqlite3"
     for day in range(4):
@@ -152,7 +154,7 @@ async def test_a_database_of_another_program_is_refused(tmp_path: Path, sqlite_u
             pass
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
     (tmp_path / "nekro.sqlite3").write_bytes(b"<html>" * 1000)
     with pytest.raises(StoreUnavailable, match="no SQLite database"):
         async with Store.open(sqlite_url):

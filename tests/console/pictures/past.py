@@ -66,7 +66,8 @@ def hours_ahead() -> int:
 
 
 def _times(chance: random.Random, now: float) -> Iterable[float]:
-    """The times of the messages, in their order. It is a little busier each week."""
+    """The times of the messages, in order. Each week has a few more messages than the week
+    before."""
     for day in range(DAYS, -1, -1):
         midnight = now - (now + hours_ahead() * 3600) % _DAY_S - day * _DAY_S
         count = 38 + (DAYS - day) // 2 + chance.randint(-9, 12)
