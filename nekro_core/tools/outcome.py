@@ -14,9 +14,9 @@ from nekro_core.tools.tool import Tool, ToolKind
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
     """A ``TOOL`` succeeded. The calling code gets the value and continues. A model that calls
-    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that such a
-    model need not be asked again if the chat has got an answer: the tool has answered it, or its
-    result only confirms what was done."""
+    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that the model
+    need not be asked again if the chat has got an answer: the tool has answered it, or its result
+    only confirms what was done."""
 
     value: Any
     text: str = ""

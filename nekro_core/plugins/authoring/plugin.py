@@ -346,8 +346,9 @@ class NekroPlugin(Mounting, Configured):
         ``visible`` function in full. It has a single line for a ``deferred`` function until the AI
         searches for the function. A ``hidden`` function is not offered. With ``confirms=True``, the
         result of a ``TOOL`` only confirms what was done: a model that calls functions natively and
-        has written to the chat beside the call is not asked again to read it. Problems with the
-        function are reported after the plugin has been imported.
+        has written to the chat beside the call, or whose code has sent a message before it, is not
+        asked again to read it. Problems with the function are reported after the plugin has been
+        imported.
 
         Args:
             method_type: What the method's result does to the turn.
