@@ -15,13 +15,13 @@ When a message is recalled, hidden, edited, redacted or deleted, a trigger adds 
 this message. `SearchIndexRepository.remove_changed` deletes its terms from the pages.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
-import numpy as np
 from anyio import to_thread
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, InsertStatement, Row, SqlStatement
@@ -36,6 +36,7 @@ from nekro_core.store.search_blocks import (
     encode_facts,
 )
 from nekro_core.store.search_pages import without
+from nekro_core.system.arrays import NDArray, np
 
 _BUCKET_BITS = 13
 """A page's id is its segment's id times two to this power, plus its bucket."""
