@@ -336,13 +336,13 @@ class NekroPlugin(Mounting, Configured):
         confirms: bool = False,
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI. The decorator returns the
-                function unchanged.
+        function unchanged.
 
-                `SandboxMethodType` says what each type does to the turn. The AI can always call the
-                function by its own name, and also by ``name`` if that is an identifier. With
-                ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
-                use it only if the function neither sends to the chat nor reads from it. The prompt shows a
-                ``visible`` function in full. Of a ``deferred`` function it shows one line until the AI
+        `SandboxMethodType` says what each type does to the turn. The AI can always call the
+        function by its own name, and also by ``name`` if that is an identifier. With
+        ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
+        use it only if the function neither sends to the chat nor reads from it. The prompt shows a
+        ``visible`` function in full. Of a ``deferred`` function it shows one line until the AI
         searches for the function. A ``hidden`` function is not offered. Problems with the function
         are reported after the plugin has been imported.
 
@@ -350,19 +350,19 @@ class NekroPlugin(Mounting, Configured):
         that calls functions natively is then not asked again only to read this result, if it has
         written to the chat in the same reply, or if its code has sent a message before the call.
 
-                Args:
-                    method_type: What the method's result does to the turn.
-                    name: A name for the AI, if it is an identifier.
-                    description: What the prompt says about the function.
-                    needs_chat: False if the function neither sends to the chat nor reads from it.
-                    visibility: ``visible``, ``deferred`` or ``hidden``.
-                    confirms: Whether the result only confirms what was done.
+        Args:
+            method_type: What the method's result does to the turn.
+            name: A name for the AI, if it is an identifier.
+            description: What the prompt says about the function.
+            needs_chat: False if the function neither sends to the chat nor reads from it.
+            visibility: ``visible``, ``deferred`` or ``hidden``.
+            confirms: Whether the result only confirms what was done.
 
-                Returns:
-                    A decorator that gives the function back.
+        Returns:
+            A decorator that gives the function back.
 
-                Raises:
-                    ValueError: There is no such type or visibility.
+        Raises:
+            ValueError: There is no such type or visibility.
         """
         kind = SandboxMethodType(method_type)
         seen = Visibility(visibility)
