@@ -39,7 +39,7 @@ from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
-from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings

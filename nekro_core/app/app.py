@@ -42,7 +42,9 @@ from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
-from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels

@@ -22,7 +22,8 @@ from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
 from nekro_core.delivery.accounts import read_names
-from nekro_core.llm.embedded import WeightsError, find_weights
+from nekro_core.llm.embedded.fetch import find_weights
+from nekro_core.llm.embedded.weights import WeightsError
 from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.media.errors import MediaError

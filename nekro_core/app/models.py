@@ -9,7 +9,8 @@ import anyio
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups, replace_groups
 from nekro_core.llm.chains import ModelChains
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedModel, EmbeddedState
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels

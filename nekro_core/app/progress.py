@@ -4,7 +4,7 @@ every 10 s."""
 import time
 from typing import TextIO
 
-from nekro_core.llm.embedded import DownloadProgress
+from nekro_core.llm.embedded.weights import DownloadProgress
 
 _REDRAW_S = 0.2
 _LOG_S = 10.0

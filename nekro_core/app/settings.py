@@ -41,7 +41,7 @@ from nekro_core.app.settings_sources import (
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.backup.settings import BackupSettings
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.role_settings import DEFAULT, RoleSettings
 from nekro_core.llm.roles import ModelRole

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from tortoise.backends.base.config_generator import expand_db_url
 
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
@@ -69,6 +68,8 @@ async def _put_back(engine: "PostgresEngine", url: str, aside: Path | None) -> N
 async def _own(url: str) -> AsyncIterator["PostgresEngine"]:
     """Hold the lock of the database, so that no bot uses it."""
     try:
+        from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415 - as above
+
         from nekro_core.store.postgres import PostgresEngine  # noqa: PLC0415 (asyncpg is an extra)
     except ModuleNotFoundError as error:
         raise RestoreRefused(

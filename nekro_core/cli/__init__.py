@@ -83,11 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
 
         return anyio.run(check_command, options)
-    from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
     from nekro_core.cli.commands import find_command  # noqa: PLC0415 - `run` needs no other command
 
+    command = find_command(options.command)
+    from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
+
     try:
-        return anyio.run(find_command(options.command), options)
+        return anyio.run(command, options)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
-from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.weights import WeightsError
 
 
 async def run(_: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from nicegui import ui
 
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, confirm, job_text, needs_role
-from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.embedded import EmbeddedView, WeightsView
 from nekro_core.operator.errors import OperatorError

@@ -18,7 +18,7 @@ async def draw_model_roles(view: View) -> None:
     """Draw the list into the current element of the page. The list shows other people's changes and
     the cool-downs of models."""
     heading(view.say("models.roles"))
-    ui.label(view.say("models.roles_lead")).classes("nc-soft")
+    ui.label(view.say("models.roles_lead")).classes("nc-lead")
     place = ui.element("div").classes("nc-list")
     cards: dict[str, _RoleCard] = {}
 

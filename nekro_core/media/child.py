@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nekro_core.media.errors import CodecMissing, UnusableMedia
@@ -27,12 +27,15 @@ def encode_answer(handle: Callable[[], Answer]) -> bytes:
 
 def serve_once(
     prepare: Callable[[dict[str, Any]], Callable[[bytes], Answer]],
-    confine: Callable[..., None] = confine,
+    confine: Callable[..., object] = confine,
+    *,
+    readable: Callable[[], Sequence[str]] = tuple,
 ) -> None:
     """Read one request from standard input, answer it on standard output, and end.
 
     ``prepare`` is called with the request without the bytes, and loads all libraries. It returns a
-    function. Then the process is confined, and this function is called with the bytes.
+    function. Then the process is confined, and this function is called with the bytes. ``readable``
+    returns the files that the confined process may still open.
     """
     # Send text that a library prints to stderr, so that it does not get into the answer.
     output = os.fdopen(os.dup(1), "wb")
@@ -42,7 +45,7 @@ def serve_once(
 
     def handle() -> Answer:
         work = prepare(request)
-        confine(memory=request["memory"], seconds=request["seconds"])
+        confine(memory=request["memory"], seconds=request["seconds"], readable=readable())
         return work(data)
 
     output.write(encode_answer(handle))

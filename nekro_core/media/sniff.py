@@ -37,12 +37,14 @@ _SIGNS: Final = (
     (0, b"Rar!\x1a\x07", "application/vnd.rar", "rar"),
 )
 _RIFF = frozenset({"image/webp", "audio/wav", "video/x-msvideo"})
+_SVG = (b"<svg ", b"<svg>", b"<svg/", b"<svg\n", b"<svg\r", b"<svg\t")
+_PROLOG = ((b"<?xml", b"?>"), (b"<!--", b"-->"), (b"<!doctype svg", b">"))
+"""What may precede the root of an SVG: how it begins and ends."""
 _MARKUP = (
     (b"<!doctype html", "text/html", "html"),
     (b"<html", "text/html", "html"),
     (b"<head", "text/html", "html"),
     (b"<script", "text/html", "html"),
-    (b"<svg", "image/svg+xml", "svg"),
     (b"<?xml", "text/xml", "xml"),
 )
 
@@ -56,11 +58,24 @@ def sniff(head: bytes) -> tuple[str, str]:
             return mime, extension
     if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:  # An MPEG audio frame, layer 3
         return "audio/mpeg", "mp3"
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:512].lower()
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:2048].lower()
+    if _after_prolog(start).startswith(_SVG):
+        return "image/svg+xml", "svg"
     for sign, mime, extension in _MARKUP:
         if start.startswith(sign):
             return mime, extension
     return ("text/plain", "txt") if _is_text(head) else OCTETS
+
+
+def _after_prolog(text: bytes) -> bytes:
+    """Return the text from the first element of an XML file on. Returns no bytes if the file has no
+    element here."""
+    while text:
+        end = next((end for begin, end in _PROLOG if text.startswith(begin)), None)
+        if end is None:
+            return text
+        text = text.partition(end)[2].lstrip()
+    return text
 
 
 def _holds_sound_alone(head: bytes) -> bool:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from nekro_core.llm.embedded import DownloadProgress, EmbeddedSettings, EmbeddedState
 from nekro_core.llm.embedded.library import (
     MachineMemory,
     ModelFile,
     ModelFiles,
     machine_memory,
 )
+from nekro_core.llm.embedded.model import EmbeddedState
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import InvalidParameters

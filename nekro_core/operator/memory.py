@@ -236,9 +236,7 @@ class Memory(Area):
             chat_key: A chat in which it may be read.
             note_id: The number of the note.
         """
-        note = await self._memory.notes.get(chat_key, note_id)
-        await self._memory.notes.end(note.chat_key, [note_id])
-        return self._switched(await self._memory.notes.get(chat_key, note_id), "memory.hold_note")
+        return await self._switch(chat_key, note_id, holds=False)
 
     @action(role=AccessRole.OPERATOR)
     async def hold_note(
@@ -254,18 +252,23 @@ class Memory(Area):
             chat_key: A chat in which it may be read.
             note_id: The number of the note.
         """
-        note = await self._memory.notes.get(chat_key, note_id)
-        await self._memory.notes.rewrite(chat_key, note_id, note.text)
-        return self._switched(await self._memory.notes.get(chat_key, note_id), "memory.end_note")
+        return await self._switch(chat_key, note_id, holds=True)
 
-    @staticmethod
-    def _switched(note: NoteRow, back: str) -> Change[NoteRow]:
-        given = {"chat_key": str(note.chat_key), "note_id": note.note_id}
+    async def _switch(self, chat_key: ChatKey, note_id: int, *, holds: bool) -> Change[NoteRow]:
+        book = self._memory.notes
+        note = await book.get(chat_key, note_id)
+        if holds:
+            await book.rewrite(chat_key, note_id, note.text)
+        else:
+            await book.end(note.chat_key, [note_id])
+        given = {"chat_key": str(note.chat_key), "note_id": note_id}
+        old, new = ("ended", "holds") if holds else ("holds", "ended")
+        back = "memory.end_note" if holds else "memory.hold_note"
         return Change(
-            result=note,
-            subject=f"{note.chat_key} {note.note_id}",
-            old="ended" if note.holds else "holds",
-            new="holds" if note.holds else "ended",
+            result=await book.get(chat_key, note_id),
+            subject=f"{note.chat_key} {note_id}",
+            old=old,
+            new=new,
             undo=UndoCall(action=back, parameters=given),
         )
 

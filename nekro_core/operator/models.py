@@ -15,7 +15,7 @@ from nekro_core.llm.known_prices import (
     effective_price,
     known_model,
 )
-from nekro_core.llm.probe import EndpointReport, ProbeResult, ProbeStep, probe_endpoint
+from nekro_core.llm.probe import EndpointReport, ProbeResult, ProbeStep
 from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
@@ -193,6 +193,9 @@ class Models(Area):
             api_key: The key. Without it, the saved key is used if the address and the proxy are the
                 saved ones.
         """
+        # The code of the tests takes 10 ms to import, and few people test.
+        from nekro_core.llm.probe.endpoint import probe_endpoint  # noqa: PLC0415
+
         settings = self._merged(group, fields or {}, api_key)
         if not settings.configured:
             raise InvalidParameters({"fields.base_url": "name the address of an API to test"})

@@ -19,7 +19,7 @@ from nekro_core.chat import (
 )
 from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 INSERT = InsertStatement(
     "messages",

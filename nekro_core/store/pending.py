@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from loguru import logger
 
 from nekro_core.store.database import Database, SqlStatement, upsert
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 from nekro_core.store.values import WaitingRow
 
 

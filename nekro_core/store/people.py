@@ -10,7 +10,7 @@ import anyio
 from nekro_core.chat import ChatKey, ChatKind, Sender
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import UniqueConflict, ValueTooLarge
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000

@@ -3,7 +3,7 @@
 from nekro_core.chat import MAX_KEY_LENGTH
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import ValueTooLarge
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 _WHERE = "WHERE plugin = ? AND chat_key = ? AND user_key = ? AND store_key = ?"
 

@@ -158,7 +158,7 @@ def sections(text: str | None) -> dict[str, str]:
 
 
 def described(section: str) -> set[str]:
-    """The names that a section describes: each entry begins with one."""
+    """The names that a section describes. Each entry begins with a name."""
     entries = (ENTRY.match(line) for line in section.splitlines())
     return {entry[1] for entry in entries if entry}
 

@@ -15,15 +15,15 @@ _MOST_DEPTH = 64
 
 
 class TreesUnreadable(NekroError, ValueError):
-    """The file of the learnt trees is not as this version expects it."""
+    """The file of the learnt trees has a form that this version does not expect."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoostedTrees:
     """A sum of decision trees that gives a probability.
 
-    All nodes of all trees are in shared arrays. A leaf is its own left and right child, so that all
-    trees can be walked for the same number of steps.
+    All nodes of all trees are in shared arrays. A leaf is its own left and right child, so the same
+    number of steps leads from the root to a leaf in every tree.
     """
 
     roots: NDArray[np.int32]

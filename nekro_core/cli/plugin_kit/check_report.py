@@ -3,11 +3,12 @@ the number of its tokens, and problems."""
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from typing import Any
 
 import anyio
 from loguru import logger
@@ -47,14 +48,17 @@ class TokenCounter:
 def token_counter() -> TokenCounter:
     """Return a counter that uses the vocabulary of today's large models. If `bpe-openai` is not
     installed, return a counter that estimates."""
-    if find_spec("bpe_openai") is None:
+    package = find_spec("bpe_openai")
+    if package is None:
         return TokenCounter("estimated", estimate_tokens)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # raised by bpe_openai
-        import bpe_openai  # noqa: PLC0415 - optional, and takes 40 MB
-
-        encoding = bpe_openai.get_encoding("o200k_base")
-    return TokenCounter("o200k_base", lambda text: len(encoding.encode(text)))
+    # Its package parses three vocabularies as text when it is imported, which takes 1 s. The module
+    # in Rust that counts has them compiled.
+    counting = PathFinder.find_spec("_bindings", package.submodule_search_locations)
+    if counting is None or counting.loader is None:
+        return TokenCounter("estimated", estimate_tokens)
+    bindings: Any = module_from_spec(counting)
+    counting.loader.exec_module(bindings)
+    return TokenCounter("o200k_base", bindings.tokenizer_for_encoding("o200k_base").count)
 
 
 _NOWHERE = ChatKey.parse("test-private_check")

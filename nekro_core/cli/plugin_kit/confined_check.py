@@ -4,6 +4,7 @@ Before the process imports modules of the bot, it gives up the right to change f
 throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts it.
 """
 
+import gc
 import sys
 from pathlib import Path
 
@@ -25,10 +26,13 @@ def check_here(place: str) -> None:
         WRITE_RIGHTS,
         [(folder, WRITE_RIGHTS), ("/dev", WRITE_FILE), ("/dev/shm", WRITE_RIGHTS)],  # noqa: S108 - shared memory
     )
-    # These imports load the whole bot. Meanwhile the other process prepares the order.
+    # These imports load the whole bot. Meanwhile the other process prepares the order. Imported
+    # objects are never garbage, so the collector would only take time.
+    gc.disable()
     from nekro_core.app.logs import log_to_stderr  # noqa: PLC0415
     from nekro_core.cli.plugin_kit.check_report import carry_out  # noqa: PLC0415
 
+    gc.enable()
     log_to_stderr()
     line = sys.stdin.buffer.readline()
     if not line:

@@ -12,7 +12,7 @@ from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading, local_time, start_job
 from nekro_core.delivery.platforms.contract import AccountState
 from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
-from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
 from nekro_core.operator.mcp import McpServerView

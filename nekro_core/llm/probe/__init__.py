@@ -10,7 +10,6 @@ model; how fast it is; and what it can do.
     endpoint.py   runs the steps in order, within limits of time and tokens
 """
 
-from nekro_core.llm.probe.endpoint import probe_endpoint
 from nekro_core.llm.probe.report import EndpointReport, ProbeResult, ProbeStep, ProbeVerdict
 
 __all__ = [
@@ -18,5 +17,4 @@ __all__ = [
     "ProbeResult",
     "ProbeStep",
     "ProbeVerdict",
-    "probe_endpoint",
 ]

@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 
 import anyio
-from PIL import Image, ImageDraw, ImageFont
 
 from nekro_core.llm.model import (
     ChatModel,
@@ -126,6 +125,8 @@ async def ask(model: ChatModel, request: ChatRequest) -> ProbeReply:
 
 def _picture(number: int) -> bytes:
     """Draw the digits in black on white."""
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - 15 ms, seldom needed
+
     picture = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
     font = ImageFont.load_default(size=_SIZE)
     ImageDraw.Draw(picture).text(

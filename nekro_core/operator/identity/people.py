@@ -19,7 +19,7 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.store import ConsolePerson, PersonState, UniqueConflict
 from nekro_core.store.console_logins import ConsoleSessionRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 MAX_NAME = 40
 """Maximum number of characters of a name."""

@@ -8,9 +8,6 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import pyotp
-import segno
-
 from nekro_core.operator.identity.errors import UnknownPerson, WrongCode
 from nekro_core.store.console_people import ConsolePeopleRepository, ConsolePerson
 
@@ -60,6 +57,9 @@ class SecondFactor:
     async def begin(self, person: ConsolePerson) -> Enrolment:
         """Make a new secret. It is used only after `confirm`; until then an earlier secret stays in
         use."""
+        import pyotp  # noqa: PLC0415 - few people have a second factor
+        import segno  # noqa: PLC0415 - as above
+
         secret = pyotp.random_base32()
         if not await self._people.begin_second_factor(person.person_id, secret):
             raise UnknownPerson(f"there is no person {person.name!r} any more")
@@ -116,6 +116,8 @@ class SecondFactor:
         digits = code[:_LONGEST_CODE].replace(" ", "")
         if not secret or not (digits.isascii() and digits.isdecimal()):
             return 0
+        import pyotp  # noqa: PLC0415 - as above
+
         generator, now = pyotp.TOTP(secret), int(self._clock()) // STEP_S
         found = 0
         for step in range(now - STEPS_AROUND, now + STEPS_AROUND + 1):

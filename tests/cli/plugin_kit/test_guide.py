@@ -48,14 +48,14 @@ def test_the_pages_have_the_same_code() -> None:
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A clone of this repository with the environment that ``make kit`` makes. Nothing is
-    downloaded: the environment uses the packages of the one that runs the tests."""
+    downloaded: the environment uses the packages of the environment that runs the tests."""
     clone = tmp_path / "nekro-core"
     run("git", "clone", "--quiet", str(ROOT), str(clone))
     environment = clone / ".venv"
     run(sys.executable, "-m", "venv", "--without-pip", str(environment))
     (packages,) = environment.glob("lib/python*/site-packages")
-    # Python searches a folder that a .pth file names, but does not read the .pth files in it. So
-    # the editable install of this checkout is not found, and the clone is imported instead.
+    # Python searches the folders that a .pth file names, but ignores the .pth files in these
+    # folders. So Python does not find the editable install of this checkout, and imports the clone.
     (packages / "clone.pth").write_text(f"{clone}\n{sysconfig.get_path('purelib')}\n")
     nekro = environment / "bin" / "nekro"
     nekro.write_text(

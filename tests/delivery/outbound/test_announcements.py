@@ -54,7 +54,7 @@ async def until(announcements: Announcements, state: AnnouncementState) -> Annou
     return announcements.listed()[0]
 
 
-async def test_every_chat_gets_the_text_once_and_what_came_of_it_is_remembered(
+async def test_every_chat_gets_the_text_once_and_the_outcome_is_stored(
     tmp_path: Path,
 ) -> None:
     platform = Platform()
@@ -77,7 +77,7 @@ async def test_every_chat_gets_the_text_once_and_what_came_of_it_is_remembered(
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_go_on(
+async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_be_continued(
     tmp_path: Path,
 ) -> None:
     platform = Platform()
@@ -97,7 +97,7 @@ async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_go_on(
     assert [key for key, _ in platform.got] == CHATS[:2]
 
 
-async def test_after_a_crash_no_chat_gets_it_twice(tmp_path: Path) -> None:
+async def test_after_a_crash_no_chat_gets_the_announcement_twice(tmp_path: Path) -> None:
     platform = Platform()
     platform.hangs.add(CHATS[1])
     async with opened(tmp_path, platform) as announcements:
@@ -117,7 +117,7 @@ async def test_after_a_crash_no_chat_gets_it_twice(tmp_path: Path) -> None:
     assert [key for key, _ in platform.got] == [CHATS[0], CHATS[2]]
 
 
-async def test_an_erased_person_is_taken_out_of_announcements(tmp_path: Path) -> None:
+async def test_an_erased_person_is_removed_from_announcements(tmp_path: Path) -> None:
     platform, lin = Platform(), ChatKey.parse("web-private_lin")
     async with opened(tmp_path, platform) as announcements:
         await announcements.start("hello", [CHATS[0], lin], per_minute=FAST)

@@ -22,7 +22,7 @@ Search = tuple[str, str]
 
 
 def a_tool(name: str, description: str, module: str = "some") -> Tool:
-    """A tool of which only the texts matter."""
+    """A tool for tests in which only its texts matter."""
     return Tool(
         name=name,
         python_name=name,
@@ -36,7 +36,7 @@ def a_tool(name: str, description: str, module: str = "some") -> Tool:
 
 
 def known_tools(searched: str = "") -> ToolSet:
-    """The tools among which the searches of one set look."""
+    """The tools that the searches of one set search."""
     names = ["discovery_tools"]
     if searched == _WITH_MORE_TOOLS:
         names.append(f"discovery_tools{searched}")
