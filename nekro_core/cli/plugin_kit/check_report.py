@@ -117,8 +117,8 @@ async def _loaded(order: CheckOrder, data: Path) -> _Loaded:
         "nekro_sandbox": SandboxSettings(backend=BackendName.JAIL, pool_size=0),
     }
     async with Bot.open(data, Path(order.plugin), settings=settings) as bot:
-        # If the plugin supports only some adapters, use a chat of one of these: it offers its tools
-        # only there.
+        # If the plugin supports only some adapters, use a chat of one of these adapters, because it
+        # offers its tools only in such chats.
         (adapter, *_) = (*bot.plugin.support_adapter, _NOWHERE.instance)
         ctx = bot.app.plugins.context_for(replace(_NOWHERE, instance=adapter))
         tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)
