@@ -37,7 +37,7 @@ HOOKS: Mapping[str, str] = {
     "jargon.extract.before_persist": "not: no jargon is learned here",
     "jargon.inference.before_finalize": "not: no jargon is learned here",
 }
-"""All hooks of MaiBot. The text says whether a hook works here."""
+"""All hooks of MaiBot. The text says whether the hook works here."""
 
 EVENTS: Mapping[str, str] = {
     "on_start": "works",
@@ -173,7 +173,7 @@ class HookRunner:
         """Run a handler, which may change ``arguments``. Returns an outcome if the handler aborted
         the hook; None otherwise."""
         failed: list[BaseException] = []
-        # Handlers in MaiBot get a copy: what they change in place has no effect.
+        # In MaiBot, handlers get a copy of the arguments. So a change in place must have no effect.
         value = await self._call(plugin, each, deepcopy(arguments), ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
             return HookOutcome(arguments, aborted=True)
@@ -265,7 +265,7 @@ def _about(ctx: AgentCtx | None) -> Mapping[str, Any]:
 
 
 def _words_of(message: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The texts of a message that event handlers also get as arguments of their own."""
+    """Return the texts of a message that event handlers also get as separate arguments."""
     if message is None:
         return {}
     text = message.get("plain_text")

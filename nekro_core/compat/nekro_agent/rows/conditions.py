@@ -34,7 +34,7 @@ class FieldLookup:
         """Whether the condition is true for a row."""
         try:
             return LOOKUPS[self.lookup](getattr(row, self.field), self.value)
-        except TypeError:  # a comparison with None or of a text with a number is never true
+        except TypeError:  # a comparison with None, or of a text with a number, is never true
             return False
 
     def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:

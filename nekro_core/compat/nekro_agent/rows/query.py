@@ -303,7 +303,7 @@ class Row:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
 
     def __eq__(self, other: object) -> bool:
-        """Whether both objects stand for the same row. A row that is not stored equals only
+        """Return True if both objects stand for the same row. A row that is not stored equals only
         itself."""
         if not isinstance(other, Row) or not (self.pk or other.pk):
             return self is other
