@@ -32,7 +32,7 @@ class MailConnector:
         return settings.id
 
     def complete(self, settings: Mailbox) -> Mailbox:
-        """Return the settings unchanged: nothing is left to the bot."""
+        """Return the settings unchanged, because the bot has no values to add."""
         return settings
 
     async def run(self, settings: Mailbox, monitor: AccountMonitor) -> None:

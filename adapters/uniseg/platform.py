@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class Platform:
-    """The default behaviour of a platform. A platform's module has a subclass, which overrides what
-    differs.
+    """The default behaviour of a platform. A platform's module has a subclass, which overrides the
+    methods and attributes that are different on this platform.
 
     Only `segments` and `download` may make network calls. If a method raises an error for an event,
     the event is logged and skipped.
@@ -134,7 +134,7 @@ class Platform:
         return False
 
     def notice(self, event: Event) -> Notice | None:
-        """Return the notice for an event that is no message; None if the event is ignored."""
+        """Return the notice for an event that is not a message; None if the event is ignored."""
         return None
 
     def recalled(self, event: Event) -> str:
@@ -181,11 +181,13 @@ class Platform:
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:
-        """Return the target to use now. ``target`` comes from an event that is ``age_s`` old."""
+        """Return the target to use at this moment. ``target`` comes from an event that is ``age_s``
+        old."""
         return target
 
     def text(self, text: str) -> uniseg.Segment:
-        """Convert a text. Its characters are escaped where the platform would read markup."""
+        """Convert a text. If the platform would read a character as markup, the character is
+        escaped."""
         return uniseg.Text(text)
 
     def markdown(self, text: str) -> uniseg.Segment:

@@ -201,7 +201,7 @@ def _post_lines(parts: Sequence[StyledPart]) -> list[list[dict[str, Any]]]:
     for part in parts:
         if TextStyle.BLOCK in part.styles:
             code = {"tag": "code_block", "language": part.language.upper(), "text": part.text}
-            # A block has lines of its own: the line ends around it are not written.
+            # A block of code has its own lines, so the line breaks around it are not written.
             lines[-1:] = [[code]] if not lines[-1] else [lines[-1], [code]]
             continue
         styles = sorted({_POST_STYLES[each] for each in part.styles if each in _POST_STYLES})

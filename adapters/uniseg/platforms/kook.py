@@ -131,8 +131,8 @@ _MARKS = {
 
 
 def _kmarkdown(part: StyledPart) -> str:
-    """Write one part of a text in KMarkdown. Marks touch the words that they belong to, since a
-    space between them would show the marks."""
+    """Write one part of a text in KMarkdown. There is no space between the marks and their words,
+    because a space would make the marks visible."""
     if TextStyle.BLOCK in part.styles:
         return f"```{part.language}\n{part.text}\n```"
     words = part.text.strip()
