@@ -32,7 +32,7 @@ class Mentions:
         segments: list[Segment] = []
         at = 0
         # Only Latin letters, digits and _ beside a name make it part of a longer word. Chinese and
-        # Japanese letters do not, because these languages put no blanks around a name.
+        # Japanese letters do not, because these languages write no spaces around a name.
         mention = rf"(?<![A-Za-z0-9_])@({names})(?![A-Za-z0-9_]) ?"
         for match in re.finditer(mention, text, re.IGNORECASE):
             user_id = people.get(match[1].casefold())
