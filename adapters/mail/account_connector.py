@@ -55,7 +55,7 @@ class MailConnector:
 
 
 def is_login_refused(error: Exception) -> bool:
-    """Whether an IMAP error means a wrong login name or password."""
+    """Return True if an IMAP error means a wrong login name or password."""
     return isinstance(error, imaplib.IMAP4.error) and "AUTHENTICATIONFAILED" in str(error).upper()
 
 

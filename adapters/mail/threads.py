@@ -48,7 +48,7 @@ async def forget_person(data_dir: Path, _person: Person, traces: PersonTraces) -
 
 
 def is_ours(message_id: str, domain: str) -> bool:
-    """Whether the bot made this Message-ID."""
+    """Return True if the bot made this Message-ID."""
     match = _OURS.fullmatch(message_id)
     return match is not None and match[2] == domain
 

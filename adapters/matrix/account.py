@@ -184,8 +184,8 @@ class MatrixAccount:
             logger.error("Matrix: a request cannot be stored: {}", error)
 
     def accepts_invite(self, inviter: str) -> bool:
-        """Whether the settings of NoneBot's adapter allow this invitation. By default they allow
-        no invitation."""
+        """Return True if the settings of NoneBot's adapter allow this invitation. By default they
+        allow no invitation."""
         info = self._info
         allowed = info.auto_accept_whitelist
         return (

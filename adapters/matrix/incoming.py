@@ -127,8 +127,8 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
 
 
 def is_for(content: Json, segments: Segments, own: str) -> bool:
-    """Whether the message mentions the account ``own`` or replies to it. False for an ``m.notice``:
-    programs write these messages, and a bot must not answer them."""
+    """Return True if the message mentions the account ``own`` or replies to it. False for an
+    ``m.notice``: programs write these messages, and a bot must not answer them."""
     if content.get("msgtype") == "m.notice":
         return False
     return any(

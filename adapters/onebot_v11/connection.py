@@ -68,7 +68,7 @@ class CallRefused(ActionError):
 
     @property
     def unknown_action(self) -> bool:
-        """Whether the OneBot implementation has no such action."""
+        """True if the OneBot implementation has no such action."""
         return self.answer.get("retcode") in UNKNOWN_ACTION
 
 

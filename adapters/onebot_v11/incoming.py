@@ -89,7 +89,7 @@ async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
 
 
 def needs_lookups(message: Any) -> bool:
-    """Whether the message has parts that may need a call or a download."""
+    """Return True if the message has parts that may need a call or a download."""
     if not isinstance(message, list):
         return not isinstance(message, str) or "[CQ:" in message
     return any(

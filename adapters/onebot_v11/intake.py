@@ -69,7 +69,7 @@ class IncomingEvent:
     decision: MatcherDecision | None = None
 
     async def answered_elsewhere(self) -> bool:
-        """Whether a blocking matcher of NoneBot took the event."""
+        """Return True if a blocking matcher of NoneBot took the event."""
         return self.decision is not None and await self.decision.blocked()
 
 
@@ -349,7 +349,7 @@ def _is_echo(connection: OneBotConnection, event: Json) -> bool:
 
 
 def _addressed(segments: Segments, account: str) -> bool:
-    """Whether the message mentions the account or replies to it."""
+    """Return True if the message mentions the account or replies to it."""
     return any(
         (isinstance(segment, Mention) and segment.user_id == account)
         or (isinstance(segment, Reply) and segment.sender_id == account)

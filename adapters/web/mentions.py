@@ -51,5 +51,5 @@ class Mentions:
 
 
 def mentions_bot(words: Iterable[Segment]) -> bool:
-    """Whether one of the mentions is of the bot."""
+    """Return True if one of the mentions is of the bot."""
     return any(isinstance(part, Mention) and part.user_id == BOT_ID for part in words)

@@ -90,7 +90,7 @@ class Discord(Platform):
         return Address(ChatKind.CHANNEL, target.id)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageCreateEvent)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:

@@ -66,7 +66,7 @@ class Kook(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:

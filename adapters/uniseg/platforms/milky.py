@@ -80,8 +80,8 @@ class Milky(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message. An uploaded file arrives as a notice, and counts as a
-        message."""
+        """Return True if the event is a message. An uploaded file arrives as a notice, and counts
+        as a message."""
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:

@@ -110,7 +110,7 @@ class GatewayAdapter:
 
     @property
     def sends(self) -> bool:
-        """Whether the gateway can send."""
+        """True if the gateway can send."""
         return str(self._component.metadata.get("route_type")) in _SENDING
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:

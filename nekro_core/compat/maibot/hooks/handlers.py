@@ -80,8 +80,8 @@ class HookRunner:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
-        """Whether a plugin has a handler for one of these hooks or events. This must be fast,
-        because it is called for every received and every sent message."""
+        """Return True if a plugin has a handler for one of these hooks or events. This must be
+        fast, because it is called for every received and every sent message."""
         return any(
             each.metadata.get("hook") in names or event_type(each) in names
             for plugin in self._plugins
@@ -225,7 +225,8 @@ def event_type(component: MaiBotComponent) -> str:
 
 
 def is_replaced(component: MaiBotComponent, components: Iterable[MaiBotComponent]) -> bool:
-    """Whether an event handler is not called because the plugin has a hook for the same moment.
+    """Return True if an event handler is not called because the plugin has a hook for the same
+    moment.
 
     MaiBot 1.3 does not run ``on_message``; it runs the hook ``chat.receive.after_process`` instead.
     A plugin for several versions of MaiBot has both, and would answer each message twice. The

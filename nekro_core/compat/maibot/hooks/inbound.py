@@ -137,7 +137,7 @@ class _SeenMessage:
 
     @property
     def changed(self) -> bool:
-        """Whether a plugin has changed the content."""
+        """True if a plugin has changed the content."""
         return self.applied_to(self._segments) is not None
 
     def applied_to(self, segments: Segments) -> Segments | None:

@@ -21,7 +21,7 @@ _EVENT = "post_send_pre_process"
 _BEFORE_SEND = (*_OF_REPLIES, *_OF_SENDS, _EVENT)
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
-"""Whether a handler of a send hook is running. The hooks do not run for a message that such a
+"""True while a handler of a send hook is running. The hooks do not run for a message that such a
 handler sends."""
 
 

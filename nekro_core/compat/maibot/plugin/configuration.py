@@ -45,7 +45,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def is_enabled(values: Mapping[str, Any]) -> bool:
-    """Whether the plugin may be loaded: True unless ``[plugin] enabled`` is false."""
+    """Return False if ``[plugin] enabled`` is false, so that the plugin is not loaded. Otherwise
+    return True."""
     section = values.get("plugin")
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 

@@ -153,7 +153,7 @@ class Query(Generic[M]):
         return len(self._fixed_rows()) + stored
 
     async def exists(self) -> bool:
-        """Whether at least one row matches."""
+        """Return True if at least one row matches."""
         return bool(await self.first())
 
     async def delete(self) -> int:
@@ -364,7 +364,7 @@ class Row:
 
     @classmethod
     async def exists(cls, *args: Any, **kwargs: Any) -> bool:
-        """Whether at least one row matches."""
+        """Return True if at least one row matches."""
         return await cls.filter(*args, **kwargs).exists()
 
     @classmethod
