@@ -1,4 +1,5 @@
-"""What the routes of the HTTP API share: their addresses, their error, and how a body is read."""
+"""Defines what the routes of the HTTP API share: their addresses, their error, and how a body is
+read."""
 
 import json
 from collections.abc import Callable, Coroutine

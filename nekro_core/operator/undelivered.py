@@ -100,8 +100,8 @@ class Undelivered(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def drop(self, actor: Actor, *, delivery_id: DeliveryId) -> Change[DeliveryView]:  # noqa: ARG002
-        """Do not send a message that waits, was refused, or whose outcome is unknown. `resend`
-        sends it after all.
+        """Drop a message that waits, was refused, or whose outcome is unknown: it is not sent.
+        `resend` can still send it.
 
         Args:
             delivery_id: The delivery's id.

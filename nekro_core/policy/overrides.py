@@ -181,8 +181,8 @@ class PolicyOverrides(BaseModel):
         return overrides
 
     def state(self, chat_key: ChatKey) -> ChatState:
-        """Return what the bot does in a chat. It merges no tables, because a list of 10,000 chats
-        asks for each of them."""
+        """Return what the bot does in a chat. The method does not merge the tables, since it must
+        be fast: a list of 10,000 chats calls it for each chat."""
         states = (table.state for table in reversed(self._tables(chat_key)))
         return next(filter(None, states), ChatState.ON)
 

@@ -45,12 +45,13 @@ class FallbackSpeaker:
 
 
 def open_transcriber(settings: TranscriberSettings) -> Transcriber | None:
-    """The transcriber that ``settings`` describe, or None if they name no address."""
+    """Return the transcriber that ``settings`` describe; None if they have no address."""
     return HttpTranscriber(settings) if settings.base_url else None
 
 
 def open_speaker(settings: SpeechSettings) -> Speaker:
-    """The speaker that ``settings`` describe. It starts no engine before it is used."""
+    """Return the speaker that ``settings`` describe. Its engine starts only when it is first
+    used."""
     voice = settings.voice or None
     match settings.engine:
         case "espeak":

@@ -1,8 +1,9 @@
-"""The triggers that note which indexed messages were changed or deleted.
+"""Makes the database triggers that note which indexed messages were changed or deleted.
 
 A message is recalled, hidden, edited, redacted, erased or deleted for its age by statements in many
-files. A trigger sees all of them, in their transaction. So no writer can leave words in the search
-index that the message no longer has. New messages fire no trigger, so they cost nothing.
+files. A trigger notices each of these statements, in the same transaction. So words that a message
+no longer has cannot stay in the search index. New messages fire no trigger, so storing them takes
+no longer.
 """
 
 _CHANGED = "OLD.recalled <> NEW.recalled OR OLD.segments <> NEW.segments"
@@ -37,7 +38,7 @@ _POSTGRES = (
 
 
 def trigger_statements(dialect: str) -> tuple[str, ...]:
-    """Return the statements that make the triggers. They may run again.
+    """Return the statements that make the triggers. They may be run several times.
 
     Args:
         dialect: ``sqlite`` or ``postgres``, as Tortoise calls them.

@@ -1,21 +1,18 @@
 """Finds the font of this machine that draws a character in the shapes of a language."""
 
-import os
 import re
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from nekro_core.api.fonts import font_files
+
 from .coverage import Coverage, read_coverage
 
-_ENDINGS = (".ttf", ".otf", ".ttc", ".otc")
-_MOST_FILES = 5_000
 _COLOUR_SIZE = 109
 """The only size in pixels that bitmap emoji fonts contain."""
 
@@ -135,8 +132,8 @@ class FontBook:
     @cached_property
     def _files(self) -> list[tuple[bool, Path]]:
         """Each font file: whether it is a system font, and its path."""
-        own = [(False, path) for path in _fonts_under(self.own)] if self.own else []
-        return own + [(True, path) for folder in self._system for path in _fonts_under(folder)]
+        own = [(False, path) for path in font_files(self.own)] if self.own else []
+        return own + [(True, path) for folder in self._system for path in font_files(folder)]
 
     @cached_property
     def _ranked(self) -> dict[bool, list[Path | None]]:
@@ -171,15 +168,6 @@ class FontBook:
 _BUILT_IN = Face(None)
 
 
-def _fonts_under(folder: Path) -> list[Path]:
-    found: list[Path] = []
-    for root, _, names in os.walk(folder):
-        found += [Path(root, name) for name in names if name.lower().endswith(_ENDINGS)]
-        if len(found) > _MOST_FILES:
-            break
-    return found[:_MOST_FILES]
-
-
 def _is_poor(path: Path) -> bool:
     return bool(_POOR.match(path.name) or _UNWANTED.search(path.stem))
 
@@ -196,18 +184,3 @@ def _face_index(path: Path, language: str) -> int:
         if family.endswith(f" {region}") and "Mono" not in family:
             return index
     return 0
-
-
-def system_folders() -> list[Path]:
-    """The font folders of this system and of installed wheels that contain fonts."""
-    home = Path.home()
-    folders = [home / ".fonts", home / ".local/share/fonts", Path("/usr/local/share/fonts")]
-    folders += [Path("/usr/share/fonts")]
-    if sys.platform == "darwin":
-        folders += [home / "Library/Fonts", Path("/Library/Fonts"), Path("/System/Library/Fonts")]
-    elif sys.platform == "win32":
-        folders += [Path(os.environ.get("WINDIR", r"C:\Windows"), "Fonts")]
-    wheel = find_spec("cvttf_NotoSansCJK_Regular")
-    if wheel is not None and wheel.origin:
-        folders.append(Path(wheel.origin).parent)
-    return [folder for folder in folders if folder.is_dir()]

@@ -36,6 +36,7 @@ from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.file_look import FileLooker
@@ -66,6 +67,8 @@ from tests.delivery.fakes import FakeAdapter, message
 
 LIN = ChatKey.parse("fake-private_lin")
 GROUP = ChatKey.parse("fake-group_30003")
+SOON_SETTLED = DeliverySettings(settle_s=0.5)
+"""For platforms that show a message as soon as they have it."""
 
 
 async def send_channel_message(_ctx: AgentCtx, text: str) -> str:
@@ -309,6 +312,7 @@ async def running_bot(
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
+    delivery: DeliverySettings | None = None,
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
     memory: MemoryReader | None = None,
@@ -325,7 +329,7 @@ async def running_bot(
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
-        Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
+        Outbox(store, {"fake": adapter}, activity, delivery, media=media) as outbox,
         VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,

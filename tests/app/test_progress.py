@@ -3,7 +3,7 @@
 import io
 
 from nekro_core.app.progress import ProgressLine
-from nekro_core.llm.embedded import DownloadProgress
+from nekro_core.llm.embedded.weights import DownloadProgress
 
 
 class Terminal(io.StringIO):

@@ -16,7 +16,8 @@ from nekro_core.backup.make import make_backup
 from nekro_core.backup.progress import BackupWork
 from nekro_core.chat import ChatKey, DeliveryState, Image, Media, Sender, Text
 from nekro_core.store import SqlStatement, Store, TimerRow, WaitingRow
-from nekro_core.store.upgrade import APP, APPS, configuration
+from nekro_core.store.migrate import APPS, configuration
+from nekro_core.store.upgrade import APP
 from tests.backup.conftest import snapshot, source_of, talk, url_of, write
 from tests.store.conftest import GROUP, say
 

@@ -10,6 +10,8 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.acceptance import time_limit
 from tests.console.fill_plugins import EVIL
 from tests.console.process import running_console
 from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM
@@ -18,6 +20,9 @@ from tests.plugins.world import plugin_source
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 WEATHER = "/ui/console/plugins/local/weather"
+CHECK_MS = time_limit(PluginSettings()) * 1000
+"""How long the bot itself lets a check of a plugin run. The check starts a whole bot in a process
+of its own, which takes 5 s of a processor, and much longer where others use the processors."""
 
 
 @pytest.fixture
@@ -74,21 +79,21 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await page.get_by_text("Install a plugin").click()
     await page.locator("input[type=file]").set_input_files(packed)
     question = page.get_by_role("dialog")
-    await expect(question.get_by_text("What its code may do")).to_be_visible()
+    await expect(question.get_by_text("What its code may do")).to_be_visible(timeout=CHECK_MS)
     await expect(question.get_by_text("shake", exact=True)).to_be_visible()
     await question.get_by_role("button", name="Install").click()
     card = page.locator("article", has_text="ann.cup")
-    await expect(card.get_by_text("loaded", exact=True)).to_be_visible()
+    await expect(card.get_by_text("loaded", exact=True)).to_be_visible(timeout=CHECK_MS)
 
     write("2", more="import subprocess\n")
     await page.get_by_label("Git address").fill(str(tmp_path / "cup"))
     await page.get_by_role("button", name="See what it may do").first.click()
-    await expect(question.get_by_text("installed now: 1")).to_be_visible()
+    await expect(question.get_by_text("installed now: 1")).to_be_visible(timeout=CHECK_MS)
     await expect(
         question.get_by_text("starts programs on this machine (subprocess)", exact=True)
     ).to_be_visible()
     await question.get_by_role("button", name="Update").click()
-    await expect(card.get_by_text("2", exact=True)).to_be_visible()
+    await expect(card.get_by_text("2", exact=True)).to_be_visible(timeout=CHECK_MS)
     await card.get_by_role("button", name="Go back").click()
     await question.get_by_role("button", name="Go back to this").click()
     await expect(card.get_by_text("1", exact=True)).to_be_visible()
@@ -99,7 +104,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
 
     write("3", more="\nraise RuntimeError('no luck')\n")
     await page.get_by_role("button", name="See what it may do").first.click()
-    await expect(question.get_by_text("no luck").first).to_be_visible()
+    await expect(question.get_by_text("no luck").first).to_be_visible(timeout=CHECK_MS)
     await expect(question.get_by_role("button", name="Update")).to_be_disabled()
     await question.get_by_role("button", name="Not now").click()
 
@@ -135,7 +140,7 @@ async def test_an_index_is_read_and_a_wrong_one_is_reported(
     row = page.locator("article", has_text=f"Cup {EVIL}")
     await row.get_by_role("button", name="See what it may do").click()
     question = page.get_by_role("dialog")
-    await expect(question.get_by_text("Install cup?")).to_be_visible()
+    await expect(question.get_by_text("Install cup?")).to_be_visible(timeout=CHECK_MS)
     await question.get_by_role("button", name="Not now").click()
     await expect(question).to_have_count(0)
     await expect(field).to_have_value(str(index))

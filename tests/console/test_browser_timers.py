@@ -77,3 +77,24 @@ async def test_a_timer_that_another_person_sets_appears_and_a_viewer_only_reads(
         await expect(page.locator("article")).to_contain_text("Say good morning.")
         assert await page.locator("article button").count() == 0
         await expect(page.get_by_text("New timer", exact=True)).to_have_count(0)
+
+
+async def test_of_many_timers_the_first_fifty_are_drawn_until_the_person_wants_more(
+    tmp_path: Path,
+) -> None:
+    async with browsing(tmp_path, "timers") as page:
+        address = page.url.partition("/ui/")[0]
+        async with httpx.AsyncClient(trust_env=False, base_url=address) as api:
+            for number in range(60):
+                given = {"chat_key": CHAT, "due": 4e9 + number, "text": f"Look at shelf {number}."}
+                answer = await api.post("/api/v1/operator/timers/set_once", json=given)
+                assert answer.is_success, answer.text
+        await page.reload()
+        timers = page.locator("article")
+        await expect(timers).to_have_count(50)
+        await expect(timers.last).to_contain_text("Look at shelf 49.")
+        await page.get_by_role("button", name="Show more (10 left)").click()
+        await expect(timers).to_have_count(60)
+        await timers.last.get_by_role("button", name="Delete").click()
+        await expect(timers).to_have_count(59)
+        await expect(page.get_by_role("button", name="Show more")).to_have_count(0)

@@ -20,7 +20,8 @@ import anyio
 
 from nekro_core.agent.prompt.small_prompt import beginnings, small_prompt
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender, Text
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ChatModel, TextDelta
 from nekro_core.plugins.host.builtin import NAMESPACE, builtin_folder, items_in, namespace
 from nekro_core.tools.describe import describe

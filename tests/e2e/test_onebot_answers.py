@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from nekro_core.llm.embedded import EmbeddedSettings, ensure_weights
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from tests.e2e.bot_process import running_bot
 from tests.e2e.whole_bot import TOKEN, WholeBot, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer

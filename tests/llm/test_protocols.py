@@ -28,7 +28,8 @@ from nekro_core.llm.model import (
     RequestUsage,
     TextPart,
 )
-from nekro_core.llm.probe import ProbeStep, ProbeVerdict, probe_endpoint
+from nekro_core.llm.probe import ProbeStep, ProbeVerdict
+from nekro_core.llm.probe.endpoint import probe_endpoint
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import (
     DICE,

@@ -16,7 +16,8 @@ from nekro_core.app.operator_settings import SettingsUnreadable
 from nekro_core.app.settings import Settings
 from nekro_core.app.settings_sources import SettingsError
 from nekro_core.chat import ChatKey
-from nekro_core.llm.embedded import EmbeddedPhase, WeightsError
+from nekro_core.llm.embedded.model import EmbeddedPhase
+from nekro_core.llm.embedded.weights import WeightsError
 from nekro_core.llm.model import ModelUnreachable
 from nekro_core.llm.probe import ProbeResult
 from nekro_core.llm.probe.texts import TEXTS

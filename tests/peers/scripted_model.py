@@ -27,7 +27,7 @@ import random
 import re
 import tomllib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,13 +132,14 @@ class Asked:
 
 
 Reply = str | Answer
-Script = Iterable[Reply] | Callable[[Asked], Reply]
+Script = Iterable[Reply] | Callable[[Asked], Reply | Awaitable[Reply]]
 
 
 class ScriptedModelServer(LoopbackServer):
     """The server on 127.0.0.1.
 
-    ``replies`` are used one after another, or a function makes the reply to each request. When no
+    ``replies`` are used one after another, or a function, which may be asynchronous, makes the
+    reply to each request. When no
     reply is left, the answer is a 500 and the request is added to ``unexpected``. ``refuses`` names
     request fields that are answered with 400, as some endpoints do.
     """
@@ -175,7 +176,10 @@ class ScriptedModelServer(LoopbackServer):
                 said += ". Use 'max_completion_tokens' instead."
             answer = Answer(status=400, error={"message": said})
         else:
-            reply = self._reply(asked)
+            made = self._reply(asked)
+            reply = await _awaited(made, reader, asked) if isinstance(made, Awaitable) else made
+            if reply is None:
+                return False  # The client has left.
             answer = Answer(chunks=pieces(reply)) if isinstance(reply, str) else reply
         if answer.body is not None or answer.status != 200:
             await _send_whole(stream, answer)
@@ -238,6 +242,18 @@ async def watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGrou
     except (anyio.EndOfStream, anyio.BrokenResourceError):
         asked.hung_up.set()
         tasks.cancel_scope.cancel()
+
+
+async def _awaited(
+    made: Awaitable[Reply], reader: BufferedByteReceiveStream, asked: Asked
+) -> Reply | None:
+    """Wait for the reply of an asynchronous script. Returns None if the client leaves meanwhile."""
+    reply: Reply | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch, reader, asked, tasks)
+        reply = await made
+        tasks.cancel_scope.cancel()
+    return reply
 
 
 async def _send_whole(stream: SocketStream, answer: Answer) -> None:

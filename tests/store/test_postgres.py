@@ -17,7 +17,8 @@ from nekro_core.store import (
     StoreSettings,
     StoreUnavailable,
 )
-from nekro_core.store.upgrade import configuration, known_migrations
+from nekro_core.store.migrate import configuration
+from nekro_core.store.upgrade import known_migrations
 from tests.peers.postgres import PostgresServer
 
 from .conftest import GROUP, say

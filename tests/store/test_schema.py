@@ -16,9 +16,11 @@ from nekro_core.store import (
     StoreUnavailable,
 )
 from nekro_core.store import models as models_module
-from nekro_core.store.upgrade import configuration, known_migrations, upgrade_connection
+from nekro_core.store.migrate import configuration, upgrade_connection
+from nekro_core.store.upgrade import known_migrations
 
 from .conftest import GROUP, Clock, say
+from .new_tables import PLACE, sql_of_models
 
 
 def schema(path: Path) -> dict[str, str]:
@@ -64,6 +66,10 @@ async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> No
     assert schema(migrated) == schema(fresh)
     assert applied(migrated) == applied(fresh) == known_migrations()
     assert sum("unique: 1" in text for text in schema(fresh).values()) >= 10
+
+
+async def test_a_new_file_has_the_tables_of_the_models() -> None:
+    assert PLACE.read_text("utf-8") == await sql_of_models(), "python -m tests.store.new_tables"
 
 
 def test_no_docstring_of_a_model_contains_a_semicolon() -> None:

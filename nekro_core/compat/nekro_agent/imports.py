@@ -3,7 +3,7 @@
 import dis
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.abc import Loader, MetaPathFinder
@@ -150,8 +150,9 @@ class _FacadeFinder(MetaPathFinder, Loader):
     package of the table is found, and offers the names of all facades.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, on_first_import: Callable[[], None]) -> None:
         self._table = table
+        self._on_first_import: Callable[[], None] | None = on_first_import
         self._offers = _Offers(table)
         self._roots = {name.partition(".")[0] for name in table}
 
@@ -184,6 +185,9 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """See `Loader`."""
+        first, self._on_first_import = self._on_first_import, None
+        if first is not None:
+            first()
         return Facade(spec.name, self._offers)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -204,14 +208,19 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
 
 @contextmanager
-def install_facades(table: Table = FACADES) -> Iterator[None]:
+def install_facades(
+    table: Table = FACADES, *, on_first_import: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Make the facades importable while the block is open. Enter the block before plugins are
     loaded.
 
     Several bots of one process may each enter a block. The facades are removed when the last block
     ends. If a real package of the same name is installed, the real package is imported.
+    ``on_first_import`` is called when the first facade is imported, also by another bot's plugin.
     """
-    finder = _FacadeFinder(table)
+    finder = _FacadeFinder(table, on_first_import)
+    if finder.names():  # another bot's plugins have imported them already
+        on_first_import()
     # The finder is added after the other finders, so that an installed package is found first.
     sys.meta_path.append(finder)
     try:

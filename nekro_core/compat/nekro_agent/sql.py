@@ -5,8 +5,7 @@ The tables ``chat_message`` and ``chat_channel`` have the columns of `DBChatMess
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -150,22 +149,22 @@ _used: list[_LegacyTortoise] = []
 """The state, once for each running bot of the process. Tortoise has only one place for it."""
 
 
-@asynccontextmanager
-async def default_connection() -> AsyncIterator[None]:
-    """While the block is open, ``Tortoise.get_connection("default")`` gives a `LegacyConnection` to
-    code that has no other state of Tortoise."""
+def offer_connection() -> Callable[[], Awaitable[None]] | None:
+    """Give a `LegacyConnection` to code that calls ``Tortoise.get_connection("default")`` and runs
+    in no other state of Tortoise. Returns the function that ends this, or None if Tortoise is in
+    use by other code."""
     state = _used[0] if _used else _LegacyTortoise()
     if not _used:
         try:
             set_global_context(state)
         except ConfigurationError:
             logger.info("Tortoise is used otherwise: plugins find no connection 'default' here")
-            yield
-            return
+            return None
     _used.append(state)
-    try:
-        yield
-    finally:
+
+    async def end() -> None:
         _used.remove(state)
         if not _used:
             await state.close_connections()
+
+    return end

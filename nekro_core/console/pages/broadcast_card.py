@@ -77,7 +77,7 @@ class BroadcastCard:
                     ).props("flat dense no-caps")
 
     async def show(self, summary: AnnouncementSummary) -> None:
-        """Show how far the message is."""
+        """Show the progress of the message."""
         if summary == self._shown:
             return
         self._shown = summary

@@ -100,7 +100,7 @@ class BoxStreams:
             opening.done.set()
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Handle a frame from the supervisor. Raises `ValueError` for an invalid one."""
+        """Handle a frame from the supervisor. Raises `ValueError` for an invalid frame."""
         if kind == wire.OPENED:
             self._handle_opened(number, text.decode("utf-8", "replace"))
         elif kind == wire.ACCEPTED:

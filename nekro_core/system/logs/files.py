@@ -20,8 +20,8 @@ MOST_BYTES = 10 * 1024 * 1024
 MOST_FILES = 5
 
 _AGAIN_S = 30.0
-"""Seconds without an attempt after the disk refused a line. Lines of that time are only in memory
-and on stdout."""
+"""Seconds in which no line is written after the disk has refused a line. The lines of this time are
+only in memory and on stdout."""
 _PIECE = 64 * 1024
 
 

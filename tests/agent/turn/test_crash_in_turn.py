@@ -15,7 +15,7 @@ from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.settings import TriggerSettings
-from tests.agent.bot import LIN, fence, running_bot, text_of
+from tests.agent.bot import LIN, SOON_SETTLED, fence, running_bot, text_of
 from tests.agent.conftest import BoxCache
 from tests.delivery.fakes import message
 from tests.delivery.outbound.killed_processes import watched
@@ -82,7 +82,9 @@ async def answered(folder: Path, boxes: BoxCache, shows: list[PlatformMessage]) 
     platform = Platform(shows=[*shows])
     model = ScriptedModel(one_answer)
     adapter = AskedAdapter(platform)
-    async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
+    async with running_bot(
+        folder, boxes, model, adapter=adapter, delivery=SOON_SETTLED, recover=True
+    ) as bot:
         with anyio.fail_after(30):
             while True:
                 idle = not bot.sessions.at_work(LIN)

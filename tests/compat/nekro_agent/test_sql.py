@@ -11,7 +11,7 @@ from tortoise.exceptions import ConfigurationError, OperationalError
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
 from nekro_core.compat.nekro_agent.rows.messages import DBChatMessage
-from nekro_core.compat.nekro_agent.sql import default_connection
+from nekro_core.compat.nekro_agent.sql import offer_connection
 from nekro_core.store.message_view import literal, message_view
 from tests.compat.nekro_agent.test_queries import host, url
 
@@ -32,8 +32,10 @@ LIMIT $3;
 @pytest.fixture
 async def connection(host: NekroAgentHost) -> AsyncIterator[Any]:
     await host.load()
-    async with default_connection():
-        yield Tortoise.get_connection("default")
+    end = offer_connection()
+    assert end is not None
+    yield Tortoise.get_connection("default")
+    await end()
 
 
 async def test_a_query_counts_who_wrote_most_in_a_chat(connection: Any) -> None:
@@ -135,10 +137,12 @@ async def test_other_methods_and_connections_are_refused_with_a_hint(connection:
 
 
 async def test_the_connection_ends_with_the_last_bot(host: NekroAgentHost) -> None:
-    async with default_connection():
-        async with default_connection():
-            pass
-        assert await get_connection("default").execute_query_dict("SELECT 1 AS n") == [{"n": 1}]
+    end, end_of_other = offer_connection(), offer_connection()
+    assert end is not None
+    assert end_of_other is not None
+    await end_of_other()
+    assert await get_connection("default").execute_query_dict("SELECT 1 AS n") == [{"n": 1}]
+    await end()
     with pytest.raises(RuntimeError, match="No TortoiseContext"):
         get_connection("default")
 

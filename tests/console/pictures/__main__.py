@@ -41,6 +41,7 @@ class Picture:
         size: The size of the window.
         theme: ``light`` or ``dark``.
         shows: The selector of an element that is scrolled to the top.
+        opens: The selector of a button that is clicked first.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Picture:
     size: tuple[int, int] = WIDE
     theme: str = "light"
     shows: str = ""
+    opens: str = ""
 
 
 def pictures(turn_id: int) -> tuple[Picture, ...]:
@@ -62,6 +64,8 @@ def pictures(turn_id: int) -> tuple[Picture, ...]:
         Picture(name="home"),
         *(Picture(name=each, path=each) for each in listed),
         Picture(name="chat", path=trail),
+        Picture(name="roles", path="models", shows=".nc-section"),
+        Picture(name="memory", path="memory", opens=f"article:has-text('group_{TRAIL}') .q-btn"),
         Picture(name="turn", path=f"turns/{turn_id}"),
         Picture(name="prompt", path=f"turns/{turn_id}", shows=".nc-turn-shares"),
         Picture(name="plugin", path="plugins/amelie.weather"),
@@ -97,6 +101,9 @@ async def take(
                 await page.goto(f"{address}/ui/console/{picture.path}")
                 await page.wait_for_selector(".nc-main")
                 await page.wait_for_load_state("networkidle")
+                if picture.opens:
+                    await page.locator(picture.opens).first.click()
+                    await page.wait_for_load_state("networkidle")
                 if picture.shows:
                     await page.locator(picture.shows).first.evaluate(
                         "e => { e.scrollIntoView(); window.scrollBy(0, -220); }"

@@ -24,14 +24,18 @@ from tests.console.pictures.story import (
     MEI_TEXT,
     MUTED,
     NOODLE,
+    NOTES,
     PEOPLE,
     PHOTO,
     READING,
+    SUMMARIES,
     TODAY,
     TRAIL,
+    WHOLE_SUMMARY,
     Line,
 )
 from tests.e2e.bot_process import BotProcess, running_bot
+from tests.e2e.whole_bot import fence
 from tests.peers.onebot_v11 import Failed, OneBotPeer
 from tests.peers.onebot_v11.account import Account
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer, pieces
@@ -41,7 +45,12 @@ BOT_PORT, MODEL_PORT = 8080, 11434
 TOKEN = "tea-and-cats-and-books-2026"
 PASSWORD = "green tea at half past four"
 OPERATOR = "/api/v1/operator"
-_CHAT = re.compile(r"^\[chat\] onebot_v11-\w+_(\d+), a ", re.MULTILINE)
+_CHAT = re.compile(r"^\[chat\] onebot_v11-\w+_(\d+): ", re.MULTILINE)
+_SILENCE = fence("pass")
+"""The model's reply to a line that the story does not answer."""
+_KANA, _HAN = re.compile("[\u3040-\u30ff]"), re.compile("[\u4e00-\u9fff]")
+_SUMMARIZE, _SUMMARIZE_ALL = "Write the summary alone.", "These are summaries"
+"""What the bot writes when it asks for a summary, and for one of several summaries."""
 _WITHIN_S = 60.0
 _BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
@@ -65,13 +74,26 @@ class StoryModel:
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[str]] = {}
+        self._summaries = 0
 
     def __call__(self, asked: Asked) -> Reply:
-        texts = [str(each["content"]) for each in asked.messages if each["role"] == "user"]
-        found = _CHAT.search(texts[0]) if texts else None
+        system = "".join(
+            str(each["content"]) for each in asked.messages if each["role"] == "system"
+        )
+        if _SUMMARIZE in system:
+            return Answer(chunks=pieces(self._summary(asked)))
+        found = _CHAT.search(system)
         waiting = self.waiting.get(found[1], []) if found else []
-        reply = waiting.pop(0) if waiting else "OK"
+        reply = waiting.pop(0) if waiting else _SILENCE
         return Answer(chunks=[0.35, *pieces(reply)], delay_s=0.015)
+
+    def _summary(self, asked: Asked) -> str:
+        text = str(asked.messages[-1]["content"])
+        language = "ja" if _KANA.search(text) else "zh" if _HAN.search(text) else "en"
+        if language == "en" and _SUMMARIZE_ALL in str(asked.messages[0]["content"]):
+            return WHOLE_SUMMARY
+        self._summaries += 1
+        return SUMMARIES[language][self._summaries % len(SUMMARIES[language])]
 
 
 class Operator:
@@ -188,7 +210,13 @@ async def _begin(operator: Operator, model_url: str) -> None:
     await operator.log_in()
     await operator.do("people.rename_myself", name="ruth")
     await operator.do("people.set_password", password=PASSWORD)
-    fields = {"base_url": model_url, "model": "qwen3:14b", "context_tokens": 32_768}
+    fields = {
+        "base_url": model_url,
+        "model": "qwen3:14b",
+        "context_tokens": 32_768,
+        "prompt_price": 0,
+        "completion_price": 0,
+    }
     await operator.do("models.put", group="default", fields=fields)
     await operator.do(
         "models.put",
@@ -202,6 +230,9 @@ async def _begin(operator: Operator, model_url: str) -> None:
         fields={"base_url": "https://api.openai.com/v1", "model": "gpt-4o-mini", "vision": True},
         api_key="sk-this-key-is-not-real",
     )
+    chains = {"chat": ["default", "clever"], "quick": ["default"], "vision": ["pictures"]}
+    for role, names in chains.items():
+        await operator.do("models.set_role", role=role, names=names)
     for account in (MEI, NOODLE):
         settings = {"account": account, "access_token": TOKEN}
         await operator.do("platforms.add_account", platform="onebot_v11", settings=settings)
@@ -232,6 +263,7 @@ async def _live(peer: OneBotPeer, model: StoryModel) -> None:
     peer.answer("send", Failed(120, "the bot was muted in this group"))
     await _say(peer, model, MUTED)
     await anyio.sleep(2)
+    assert not any(model.waiting.values()), f"not asked for: {model.waiting}"
 
 
 async def _say(peer: OneBotPeer, model: StoryModel, line: Line) -> None:
@@ -283,6 +315,9 @@ async def _operate(operator: Operator, peer: OneBotPeer) -> None:
         title="朝の光",
         timezone="Asia/Tokyo",
     )
+    for about, text in NOTES:
+        who = {"about_id": str(about), "about_name": PEOPLE[about]} if about else {}
+        await operator.do("memory.add_note", chat_key=f"onebot_v11-group_{TRAIL}", text=text, **who)
     asked = {"post_type": "request", "self_id": int(MEI), "time": int(time.time())}
     for number, event in enumerate(
         (

@@ -241,6 +241,17 @@ TODAY = (
         text="make a chart of my week please: 6.2, 0, 11.4, 5, 12, 18.3",
         replies=(fence(RUNS_OF_WEEK),),
     ),
+    Line(
+        chat=TRAIL,
+        who=70203,
+        text="remember please: I only run on trails until my knee is well",
+        replies=(
+            fence(
+                'remember("runs only on trails until her knee is well", about="70203")\n'
+                'send_channel_message("Noted, Priya. Get well soon!")'
+            ),
+        ),
+    ),
     Line(chat=CATS, who=70104, text="三花今天第一次让我摸了！"),
 )
 MUTED = Line(
@@ -253,6 +264,27 @@ MUTED = Line(
     ),
 )
 """The message whose answer the platform refuses."""
+NOTES = (
+    (70204, "lost the way after the quarry twice and wants the route the evening before"),
+    (0, "Sunday runs begin at 8 o'clock at the bridge"),
+)
+"""What an operator noted for the trail runners: about whom (0 for the chat), and what."""
+SUMMARIES = {
+    "en": (
+        "Jonas ran 12 km through the muddy forest. They meet on Sunday at 8 o'clock at the bridge.",
+        "Amélie will bring the thermos. Rain is expected from ten, so they want to start early.",
+        "Tom's watch counted 640 m of climbing. His new shoes gave him blisters again.",
+    ),
+    "zh": ("大家这周读到第七章，约好周三晚上七点半在老地方见面。图书馆还剩两本。",),
+    "ja": ("次の撮影会は土曜の朝に決まった。展示のタイトルを相談した。現像は明日行う。",),
+}
+"""How the model of background work summarizes conversations in these languages, by turns."""
+WHOLE_SUMMARY = (
+    "The club runs on Sundays, from the bridge, at 8 o'clock. Jonas runs most, up to 18 km. "
+    "Amélie decides the route and brings the thermos. Since the path by the river was closed, "
+    "they have run through the forest."
+)
+"""How it summarizes the English summaries."""
 MEI_TEXT = """You are Mei, a friendly librarian who lives in this chat.
 You answer briefly and in the language in which you are asked.
 You like tea, cats and facts with a source. If you do not know something, you say so."""

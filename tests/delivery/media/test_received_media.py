@@ -109,7 +109,7 @@ async def test_a_picture_is_stored_under_its_digest(
         (picture("JPEG", (64, 64))[:300], "", "image", "damaged"),
         (b"\x89PNG\r\n\x1a\n" + b"\xff" * 100, "", "", "damaged"),
         (b"\0\0\0\x18ftypheic" + b"\0" * 50, "", "image", "not a kind of picture"),
-        (b"<svg onload='x'>", "x.svg", "image", "not a kind of picture"),
+        (b"<svg onload='x'>", "x.svg", "image", "the SVG cannot be drawn"),
         (b"", "cat.png", "", "empty"),
         (b"\0" * 2_000_001, "x.bin", "file", "larger than 1 MiB"),
     ],

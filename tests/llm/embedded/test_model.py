@@ -14,13 +14,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.llm.embedded import (
-    DownloadProgress,
-    EmbeddedModel,
-    EmbeddedSettings,
-    ensure_weights,
-)
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.model import EmbeddedModel
 from nekro_core.llm.embedded.server import SLOTS
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import (
     ChatModel,
@@ -135,7 +133,8 @@ async def test_the_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> N
     code = f"""
 import anyio
 from pathlib import Path
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 async def main():
     model = EmbeddedModel(EmbeddedSettings(model_file={str(weights)!r}), Path({str(tmp_path)!r}))
     await model.start()

@@ -16,8 +16,8 @@ from nekro_core.llm.probe import (
     ProbeResult,
     ProbeStep,
     ProbeVerdict,
-    probe_endpoint,
 )
+from nekro_core.llm.probe.endpoint import probe_endpoint
 from nekro_core.llm.settings import LLMSettings
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
 

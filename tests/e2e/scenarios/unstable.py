@@ -1,0 +1,62 @@
+"""Replaces what differs between two runs of the same conversation in a reply: the numbers of
+messages, the ids of timers and runs, the date of today.
+
+A reply that was written for one run names ``#12``. It is stored with the place of this number among
+the numbers of its request, and played back with the number at the same place of the new request.
+"""
+
+import re
+from collections.abc import Sequence
+
+_KINDS = {
+    "message": re.compile(r"#(\d+)\b"),
+    "id": re.compile(r"\b([0-9a-f]{12})\b"),
+    "output": re.compile(r"\b([0-9a-f]{8}\.txt)\b"),
+    "upload": re.compile(r"\b([0-9a-f]{32}\.\w+)"),
+    "day": re.compile(r"\[now\] (\d{4}-\d\d-\d\d)"),
+}
+_USES = {
+    "message": re.compile(r"""(?<=#)\d+\b|(?<=reply_to=["'])\d+|(?<="reply_to": ")\d+"""),
+    "id": _KINDS["id"],
+    "output": _KINDS["output"],
+    "upload": _KINDS["upload"],
+    "day": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
+}
+
+
+class MarkUnknown(Exception):
+    """A stored reply names something that a request does not have."""
+
+
+_MARK = re.compile(r"⟨(message|id|output|upload|day) (\d+)⟩")
+
+
+def to_stored(reply: str, request: str) -> str:
+    """Return a reply in the form that is stored. ``request`` is the text of its request."""
+    for kind, pattern in _USES.items():
+        known = _found(kind, request)
+
+        def mark(found: re.Match[str], kind: str = kind, known: Sequence[str] = known) -> str:
+            value = found[0]
+            return f"⟨{kind} {known.index(value)}⟩" if value in known else value
+
+        reply = pattern.sub(mark, reply)
+    return reply
+
+
+def from_stored(reply: str, request: str) -> str:
+    """Return a stored reply as an answer to a new request."""
+
+    def value(mark: re.Match[str]) -> str:
+        known = _found(mark[1], request)
+        place = int(mark[2])
+        if place >= len(known):
+            raise MarkUnknown(f"the reply names {mark[0]}: the request has {len(known)} of them")
+        return known[place]
+
+    return _MARK.sub(value, reply)
+
+
+def _found(kind: str, request: str) -> list[str]:
+    """The values of a kind in a request, each once, in the order in which they come."""
+    return list(dict.fromkeys(found[1] for found in _KINDS[kind].finditer(request)))
