@@ -23,13 +23,14 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start. By then the bot has made its web page, and its memory is measured."""
+"""Seconds after the start at which the memory is measured. By then the bot has made its web
+page."""
 TOKEN = "bench-token"
 
 
 class TimedModel:
-    """A model that notes when it got a request. Its reply is one statement, which is completed when
-    ``go`` is set."""
+    """A model that records when it received a request. Its reply is one statement. The last part of
+    the statement is sent when ``go`` is set."""
 
     def __init__(self) -> None:
         self.asked_at = self.complete_at = 0.0
@@ -139,16 +140,16 @@ async def _rounds(
         to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
         await anyio.sleep(0.02)
         mind.go.set()
-        # From the moment when the model completes the statement to the arrival of the message at
-        # the peer. Both times are taken where it happens, so the time until this task runs again is
-        # not counted.
+        # Measured from the moment when the model completes the statement until the message arrives
+        # at the peer. Each time is read at the place where the event happens. So the time until
+        # this task runs again is not included.
         to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
 
 
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
-    """How many messages per second the bot stores. None of them is addressed to the bot."""
+    """Return how many messages per second the bot stores. None of them is addressed to the bot."""
     before = await _count(bot)
     began = time.perf_counter()
     for number in range(FLOOD):
