@@ -8,20 +8,19 @@ removed from the index. In trials, search results ranked by the signs alone were
 ranked by the numbers (decision 0039). The signs take 1/32 of the space.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from nekro_core.system.arrays import NDArray, np
 
 BLOCK = 64
 """Number of messages of a block. A search reads the blocks of its best 200 messages: 1.2 MB."""
 VECTOR_BYTES = 64
 """Bytes of a message's vector: one bit for each of 512 numbers."""
 
-_FACTS = np.dtype(
-    [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("asks", "u1")],
-)
+_FACTS = [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("asks", "u1")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ segments have of this message. `SearchIndexRepository.remove_changed` deletes it
 pages.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
-import numpy as np
 from anyio import to_thread
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, InsertStatement, Row, SqlStatement
@@ -37,6 +37,7 @@ from nekro_core.store.search_blocks import (
     encode_facts,
 )
 from nekro_core.store.search_pages import without
+from nekro_core.system.arrays import NDArray, np
 
 _BUCKET_BITS = 13
 """The id of a page is the id of its segment times two to this power, plus the number of its

@@ -8,22 +8,23 @@ A page is: the number of terms, the length of the terms' text, the terms with li
 them, the number of postings of each term, and all postings. Numbers are 32-bit little-endian.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from nekro_core.system.arrays import NDArray, np
 
-Postings = NDArray[np.uint32]
+Postings: TypeAlias = "NDArray[np.uint32]"
 
 MAX_POSITIONS = 1 << 20
 """Maximum number of messages of a segment."""
 _POSITION = 12
 _COUNT = 8
 _HEAD = struct.Struct("<II")
-_NUMBER = np.dtype("<u4")
-_NONE: Postings = np.zeros(0, _NUMBER)
+_NUMBER = "<u4"
 
 
 def posting(position: int, count: int, length: int) -> int:
@@ -166,7 +167,7 @@ def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
     """Return a page with further postings."""
     terms = decode_page(page) if page else {}
     for term, postings in added.items():
-        terms[term] = np.sort(np.concatenate((terms.get(term, _NONE), postings)))
+        terms[term] = np.sort(np.concatenate((terms.get(term, _none()), postings)))
     return _encoded(terms)
 
 
@@ -174,7 +175,7 @@ def _encoded(terms: Mapping[str, Postings]) -> bytes:
     """Encode a page; terms without postings are left out."""
     kept = {term: postings for term, postings in terms.items() if len(postings)}
     sizes = np.array([len(each) for each in kept.values()], np.int64)
-    return encode_page(list(kept), sizes, np.concatenate([_NONE, *kept.values()]))
+    return encode_page(list(kept), sizes, np.concatenate([_none(), *kept.values()]))
 
 
 def _parts(page: bytes) -> tuple[bytes, Postings, Postings]:
@@ -182,3 +183,7 @@ def _parts(page: bytes) -> tuple[bytes, Postings, Postings]:
     begin = _HEAD.size + length
     sizes = np.frombuffer(page, _NUMBER, terms, begin)
     return page[_HEAD.size : begin], sizes, np.frombuffer(page, _NUMBER, -1, begin + 4 * terms)
+
+
+def _none() -> Postings:
+    return np.zeros(0, _NUMBER)

@@ -15,8 +15,8 @@ from nekro_core.tools.tool import Tool, ToolKind
 class ToolReturn:
     """A tool of the kind ``TOOL`` succeeded. The calling code gets the value and continues. A model
     that calls natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that
-    such a model need not be asked again if the chat has got an answer. It is True if the tool
-    itself has answered the chat, or if the result only confirms what was done."""
+    the model need not be asked again if the chat has got an answer. It is True if the tool itself
+    has answered the chat, or if the result only confirms what was done."""
 
     value: Any
     text: str = ""

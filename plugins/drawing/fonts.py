@@ -103,7 +103,7 @@ class FontBook:
 
     def _draw_emoji(self, character: str, size: int) -> Image.Image | None:
         face = self._colour_face
-        # Emoji fonts contain digits as parts of key caps, but a digit alone is no emoji.
+        # Emoji fonts contain digits as parts of key caps, but a digit alone is not an emoji.
         if face is None or ord(character) < 0xA0 or character not in face.coverage:
             return None
         try:
@@ -156,7 +156,7 @@ class FontBook:
         ordered = sorted(drawable, key=score)
         good = [path for of_system, path in ordered if not (of_system and _is_poor(path))]
         poor = [path for of_system, path in ordered if of_system and _is_poor(path)]
-        # Pillow's Latin face looks better than the poor system fonts.
+        # Pillow's Latin face looks better than the system fonts of poor quality.
         return [*good, None, *poor]
 
     @cached_property

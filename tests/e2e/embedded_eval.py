@@ -95,7 +95,7 @@ async def answer(model: ChatModel, tools: ToolSet, text: str) -> str:
 
 
 def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
-    """Whether a right tool is called, and whether such a call has the right arguments."""
+    """Return whether a right tool is called, and whether such a call has the right arguments."""
     try:
         body = ast.parse(code).body
     except SyntaxError:  # cut off at the token limit

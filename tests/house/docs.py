@@ -140,7 +140,7 @@ def _line_of_descent(tree: Tree, place: Place) -> list[tuple[Module, ast.ClassDe
 
 
 def _described_above(method: Function, above: list[tuple[Module, ast.ClassDef]]) -> bool:
-    """Whether a method has no docstring and a base class documents it.
+    """Return True if a method has no docstring and a base class documents it.
 
     The docstring is then judged at the base class.
     """
@@ -290,7 +290,7 @@ def _wanted_return(node: Function) -> set[str]:
 
 
 def _raises(node: Function) -> bool:
-    """Whether the function's own body raises an error.
+    """Return True if the function's own body raises an error.
 
     A bare ``raise`` and a `NotImplementedError` do not count.
     """

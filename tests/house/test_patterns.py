@@ -57,7 +57,8 @@ def texts(tree: ast.AST) -> Iterator[tuple[ast.Constant, int, bool]]:
 
 
 def repeats_a_group(parsed: object) -> bool:
-    """Whether a parsed pattern has an atomic group, or a possessive quantifier over a group."""
+    """Return True if a parsed pattern has an atomic group, or a possessive quantifier over a
+    group."""
     if not isinstance(parsed, list | tuple | parser.SubPattern):
         return False
     pairs = [each for each in parsed if isinstance(each, tuple) and len(each) == 2]

@@ -33,6 +33,6 @@ class CountedCalls:
 
 
 def of(output: AsyncCell[Any]) -> tuple[bool, Any, str]:
-    """Whether a cell is pending, its result, and the text of its error."""
+    """Return whether a cell is pending, its result, and the text of its error."""
     state = output.state
     return (state.pending, state.result, str(state.error or ""))

@@ -1,13 +1,13 @@
 """Evaluates boosted decision trees with numpy. A script learns the trees (`make follows`); this
 module only reads them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from nekro_core.system.arrays import NDArray, np
 from nekro_core.system.errors import NekroError
 
 _MOST_DEPTH = 64

@@ -112,6 +112,7 @@ class RunCalls:
         self.unread = ""
         """The result of a tool search that the model has not seen yet. It is emptied when the code
         calls a deferred tool, because the model then does not need the result."""
+        self._answered = False
         self._tools = tools
         self._note = note
         self._clock = clock
@@ -186,9 +187,12 @@ class RunCalls:
     def code_answer(self, name: str, result: CallResult) -> Answer:
         """Return the answer for the code that called this function. If the call sent a message, the
         answer is a checkpoint: output that the code printed before it leads to no further step."""
+        self._answered = self._answered or result.sent
         match result.outcome:
-            case ToolReturn(value):
-                return CallReturn(value, checkpoint=result.sent)
+            case ToolReturn(value, ends=ends):
+                # After an answer, nobody needs to read a mere confirmation.
+                shown = not (ends and self._answered)
+                return CallReturn(value, shown=shown, checkpoint=result.sent)
             case ToolReturnMedia(text, media):
                 index = f"{self.ctx.run_id[:8]}_{len(self.finished)}"
                 self.observed.append((name, tuple(map(model_part, media_content(media, index)))))

@@ -45,15 +45,18 @@ class TokenCounter:
     count: Callable[[str], int]
 
 
+_COUNTING_MODULE = "_bindings"
+"""The module of `bpe_openai` that counts. It is written in Rust and has the vocabularies compiled.
+The package around it parses three of them as text when it is imported, which takes 1 s."""
+
+
 def token_counter() -> TokenCounter:
     """Return a counter that uses the vocabulary of today's large models. If `bpe-openai` is not
     installed, return a counter that estimates."""
     package = find_spec("bpe_openai")
     if package is None:
         return TokenCounter("estimated", estimate_tokens)
-    # Its package parses three vocabularies as text when it is imported, which takes 1 s. The module
-    # in Rust that counts has them compiled.
-    counting = PathFinder.find_spec("_bindings", package.submodule_search_locations)
+    counting = PathFinder.find_spec(_COUNTING_MODULE, package.submodule_search_locations)
     if counting is None or counting.loader is None:
         return TokenCounter("estimated", estimate_tokens)
     bindings: Any = module_from_spec(counting)

@@ -18,8 +18,8 @@ from nekro_core.compat.nekro_agent.refused import REFUSED
 Table = Mapping[str, Sequence[str]]
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _IMPORTLIB = "importlib._bootstrap"
-"""The part of Python that looks up the names of ``from package import name`` before the statement
-itself looks them up."""
+"""The part of Python that looks up the names of ``from package import name`` before the import
+statement itself looks them up."""
 
 
 class Facade(ModuleType):
@@ -58,16 +58,16 @@ class Facade(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: object) -> None:
-        # When the module ``nekro_agent.core.config`` is imported, Python sets it as the attribute
-        # ``config`` of ``nekro_agent.core``. Plugins expect the settings object there, so this is
-        # skipped.
+        # Importing the module ``nekro_agent.core.config`` makes Python set this module as the
+        # attribute ``config`` of ``nekro_agent.core``. Plugins expect the settings object there, so
+        # the module is not set.
         if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
             return
         super().__setattr__(name, value)
 
 
 def _is_import(caller: FrameType) -> bool:
-    """Whether ``caller`` looks up a name for an import statement."""
+    """Return True if ``caller`` looks up a name for an import statement."""
     instruction = caller.f_code.co_code[caller.f_lasti]
     return instruction == _IMPORT_FROM or caller.f_globals.get("__name__") == _IMPORTLIB
 
@@ -106,8 +106,8 @@ class _Offers:
 
     def anywhere(self, module: str, name: str) -> object:
         """Find an object by its name in all facades. ``module`` is the module from which the plugin
-        imports the name. It does not offer the name, or is not in the table: some plugins import a
-        name from a module that itself only imports it. Raises `ImportError`."""
+        imports the name. This module does not offer the name or is not in the table: some plugins
+        import a name from a module that has itself only imported the name. Raises `ImportError`."""
         where = self.where(name)
         if where:
             logger.info("{} does not offer {}: it is imported from {}", module, name, where)
@@ -221,7 +221,7 @@ def install_facades(
     finder = _FacadeFinder(table, on_first_import)
     if finder.names():  # another bot's plugins have imported them already
         on_first_import()
-    # After the other finders, so that an installed package is found first.
+    # The finder is added after the other finders, so that an installed package is found first.
     sys.meta_path.append(finder)
     try:
         yield

@@ -48,7 +48,7 @@ class NekroAgentServices(NekroAgentHost):
         return bot_of(account.account)
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:
-        """Whether a plugin has switched off answers in this chat or to this person."""
+        """Return True if a plugin has switched off answers in this chat or to this person."""
         chat = self.extra_chats.get(ctx.chat_key)
         if not chat.get("is_active", True) or chat.get("observe_mode", False):
             return True

@@ -1,4 +1,4 @@
-"""Tortoise's connection ``default``, on which plugins for nekro-agent run SQL of their own.
+"""Tortoise's connection ``default``, on which plugins for nekro-agent run their own SQL.
 
 The tables ``chat_message`` and ``chat_channel`` have the columns of `DBChatMessage` and
 `DBChatChannel` that SQL can compute. They can only be read, and only while a bot runs.
@@ -69,7 +69,7 @@ def _message_columns(own_name: str) -> dict[str, str]:
 
 class LegacyConnection:
     """The connection ``default``: runs a SELECT of a plugin. Each other method of a connection
-    raises `OperationalError`, with what to use instead."""
+    raises `OperationalError`, whose text says what to use instead."""
 
     connection_name = "default"
 
@@ -146,12 +146,13 @@ class _LegacyTortoise(TortoiseContext):
 
 
 _used: list[_LegacyTortoise] = []
-"""The state, once for each running bot of the process. Tortoise has one place for it."""
+"""The state, once for each running bot of the process. Tortoise has only one place for it."""
 
 
 def offer_connection() -> Callable[[], Awaitable[None]] | None:
-    """From now on, ``Tortoise.get_connection("default")`` gives a `LegacyConnection` to code that
-    runs in no other state of Tortoise. Returns what ends this; None if Tortoise is in use."""
+    """Give a `LegacyConnection` to code that calls ``Tortoise.get_connection("default")`` and runs
+    in no other state of Tortoise. Returns the function that ends this, or None if Tortoise is in
+    use by other code."""
     state = _used[0] if _used else _LegacyTortoise()
     if not _used:
         try:

@@ -2,6 +2,7 @@
 chat."""
 
 import json
+import os
 import secrets
 import time
 from collections import Counter
@@ -313,8 +314,12 @@ class Announcements:
         path = self._folder / f"{name}.jsonl"
         if not path.exists():
             write_whole(path, b"")  # creates the file with mode 600
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        with path.open("a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # a crash has cut the last line off
+                    file.write(b"\n")
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
     def _rewrite(self, announcement: _Announcement) -> None:
         lines: list[Mapping[str, Any]] = [announcement.head()]
@@ -346,7 +351,8 @@ def _read_all(folder: Path) -> dict[str, _Announcement]:
 
 
 def _read(path: Path) -> _Announcement:
-    head, *lines = path.read_text("utf-8").splitlines()
+    # Not `splitlines`: a text may contain other characters that end a line, such as U+2028.
+    head, *lines = path.read_bytes().split(b"\n")
     written = json.loads(head)
     keys = [ChatKey.parse(each) for each in written["chats"]]
     announcement = _Announcement(
@@ -360,7 +366,7 @@ def _read(path: Path) -> _Announcement:
         try:
             change = json.loads(line)
         except ValueError:
-            break  # a crash has cut the last line off
+            continue  # a crash has cut this line off, or it is the empty text after the last line
         if "chat" not in change:
             announcement.state = AnnouncementState(change["state"])
             continue

@@ -1,13 +1,13 @@
 """Finds messages of a chat by their words, their meaning, their authors and their times."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 import anyio
-import numpy as np
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey, Record, Reply
 from nekro_core.memory.search.dates import BadDate, Span, parse_date
@@ -42,6 +42,7 @@ from nekro_core.memory.search.word_hits import (
 )
 from nekro_core.store import Store, StoreError
 from nekro_core.store.search_blocks import BLOCK
+from nekro_core.system.arrays import NDArray, np
 from nekro_core.system.errors import NekroError
 
 MOST_FOUND = 50

@@ -7,14 +7,14 @@ the second message before, if these belong to the same conversation. Of the numb
 only the signs are stored.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from nekro_core.system.arrays import NDArray, np
 from nekro_core.tools.discovery import EncodedTexts
 
 AROUND = ((0, 1.0), (-1, 0.8), (1, 0.3), (-2, 0.3))
@@ -31,7 +31,7 @@ _QUERIES = 64
 """Maximum number of cached vectors of questions. It is larger than the number of searches that run
 at the same time, because `query` must find the vector that it has just computed."""
 
-Signs = NDArray[np.uint8]
+Signs: TypeAlias = "NDArray[np.uint8]"
 
 
 class TextEncoder(Protocol):

@@ -1,17 +1,17 @@
 """Reads from the index the numbers, times and vectors of messages and of the messages around
 them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nekro_core.memory.search.meaning import AROUND, PAUSE_S, MessageVectors, Signs, encoded_text
 from nekro_core.memory.search.ranking import unique
 from nekro_core.memory.search.word_hits import ChatView, Positions
 from nekro_core.store import Store
 from nekro_core.store.search_blocks import BLOCK, VECTOR_BYTES
+from nekro_core.system.arrays import NDArray, np
 
 _NO_SIGNS = bytes(VECTOR_BYTES)
 

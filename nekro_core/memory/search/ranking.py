@@ -12,15 +12,17 @@ Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and
 numbers were chosen on conversations of our own (decision 0039).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cache
+from typing import TypeAlias
 
 from nekro_core.memory.search.word_hits import Floats, Positions, TermHits
+from nekro_core.system.arrays import NDArray, np
 
-Allowed = NDArray[np.bool_]
+Allowed: TypeAlias = "NDArray[np.bool_]"
 
 _OWN = 1.0
 _BESIDE = 0.3
@@ -40,8 +42,6 @@ _CHARACTER = 0.6
 """Weight of a single Chinese character, relative to a pair of characters."""
 RELATED = 0.4
 """Weight of related terms, relative to the terms of the question."""
-_BY_COUNT = np.array([n * (_SATURATION + 1) / (n + _SATURATION) for n in range(16)], np.float32)
-"""The count of a term that occurs 0, 1, 2, ... times in a message of average length."""
 _SEEDS = 200
 """Number of messages with the best words whose neighbourhood is ranked."""
 _MOST_SEEDING = 20_000
@@ -87,12 +87,12 @@ class Scratch:
     another. Allocating 4 MB of zeros for each search took as long as the rest of the ranking."""
 
     def __init__(self) -> None:
-        self._scores = np.zeros(0, np.float32)
+        self._scores: Floats | None = None
 
     def zeros(self, size: int) -> Floats:
         """Return an array of at least ``size`` zeros. After use, the caller must set the numbers
         that it has changed to zero again."""
-        if len(self._scores) < size:
+        if self._scores is None or len(self._scores) < size:
             self._scores = np.zeros(size + size // 8, np.float32)
         return self._scores
 
@@ -175,10 +175,11 @@ def _candidates(
     scores = scratch.zeros(total)
     seeding: list[Positions] = []
     seeded = 0
+    by_count = _by_count()
     for term in terms:
         hits = term.hits
         often = hits.postings >> 8 & 15
-        scores[hits.positions] += np.float32(term.weight) * _BY_COUNT[often]
+        scores[hits.positions] += np.float32(term.weight) * by_count[often]
         if not seeding or seeded + len(hits.positions) <= _MOST_SEEDING:
             seeded += len(hits.positions)
             seeding.append(hits.positions)
@@ -255,3 +256,9 @@ def _within(
 def _saturated(count: Floats, length: Floats, mean_length: float) -> Floats:
     slack = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean_length)
     return np.asarray(count * (_SATURATION + 1) / (count + slack), np.float32)
+
+
+@cache
+def _by_count() -> Floats:
+    """The count of a term that occurs 0, 1, 2, ... times in a message of average length."""
+    return np.array([n * (_SATURATION + 1) / (n + _SATURATION) for n in range(16)], np.float32)

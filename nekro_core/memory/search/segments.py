@@ -1,12 +1,13 @@
 """Makes segments of the search index from messages, and merges them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Iterator, Sequence
 
 from nekro_core.memory.search.message import MessageTerms
 from nekro_core.store.search_index import SearchSegment
 from nekro_core.store.search_pages import MAX_POSITIONS, Postings, encode_page, posting
+from nekro_core.system.arrays import np
 
 SMALLEST = 128
 """Number of messages of a segment of level 0."""

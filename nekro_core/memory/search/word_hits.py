@@ -1,12 +1,13 @@
 """Finds the messages of a chat that have a term: in the pages of the index, and in the newest
 messages, which are not in a segment of the index yet."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-import numpy as np
 from anyio import to_thread
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey
 from nekro_core.memory.search.indexer import terms_in
@@ -23,13 +24,14 @@ from nekro_core.store.search_pages import (
     posting,
     postings_of,
 )
+from nekro_core.system.arrays import NDArray, np
 
 NEWEST_READ = 600
 """Maximum number of messages outside of segments that a search reads, the newest. There are at most
 two hundred, unless the indexer is late."""
 
-Positions = NDArray[np.int64]
-Floats = NDArray[np.float32]
+Positions: TypeAlias = "NDArray[np.int64]"
+Floats: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -346,9 +346,9 @@ class NekroPlugin(Mounting, Configured):
         searches for the function. A ``hidden`` function is not offered. Problems with the function
         are reported after the plugin has been imported.
 
-        ``confirms=True`` says that the result of a ``TOOL`` only confirms what was done. If a model
-        that calls functions natively has also written to the chat in the same reply, it is then not
-        asked again only to read this result.
+        ``confirms=True`` says that the result of a ``TOOL`` only confirms what was done. A model
+        that calls functions natively is then not asked again only to read this result, if it has
+        written to the chat in the same reply, or if its code has sent a message before the call.
 
         Args:
             method_type: What the method's result does to the turn.

@@ -60,6 +60,28 @@ async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes:
         assert (await bot.last_turn()).stop == "finished"
 
 
+async def test_a_confirmation_after_the_answer_leads_to_no_further_step(
+    folder: Path, boxes: BoxCache
+) -> None:
+    @kind_of("tool", confirms=True)
+    async def set_timer(_ctx: AgentCtx) -> str:
+        """Set a timer."""
+        return "7f3a at 12:30"
+
+    model = ScriptedModel(
+        [
+            fence("send_channel_message('I will remind you.')\nset_timer()"),
+            fence("set_timer()"),
+            "It is set.",
+        ]
+    )
+    async with running_bot(folder, boxes, model, tools=[set_timer]) as bot:
+        assert await bot.ask("in two minutes") == ["I will remind you."]
+        assert len(model.requests) == 1
+        assert await bot.ask("silently") == ["It is set."]
+        assert "> 7f3a at 12:30" in bot.prompt()  # nobody had got an answer
+
+
 async def test_the_chat_is_told_when_repeated_output_ends_the_turn_unanswered(
     folder: Path, boxes: BoxCache
 ) -> None:

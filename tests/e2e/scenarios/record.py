@@ -29,7 +29,7 @@ from tests.e2e.scenarios.subjects import SUBJECTS
 from tests.e2e.scenarios.table import table
 from tests.e2e.scenarios.unstable import to_stored
 
-REPLY_S = 1800.0
+REPLY_S = 5400.0
 """The longest wait for a reply."""
 
 
