@@ -23,8 +23,8 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start at which the memory is measured. By then the bot has made its web
-page."""
+"""Seconds after the start at which the memory is measured. By then the bot has finished the work
+of its start."""
 TOKEN = "bench-token"
 
 
