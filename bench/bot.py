@@ -25,7 +25,8 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start at which the memory is measured: its background work has ended."""
+"""Seconds after the start at which the memory is measured. By then the bot has finished the work
+of its start."""
 TOKEN = "bench-token"
 
 

@@ -25,8 +25,8 @@ STARTS = 5
 WORD_ROUNDS = 30
 PAUSE_S = 0.15
 REST_S = 5.0
-"""Seconds to wait after the start. By then the bot has made its web page, which takes processor
-time."""
+"""Seconds to wait after the start. By then the bot has finished the work of its start, which takes
+processor time."""
 TOKEN = "bench-token"
 
 

@@ -22,7 +22,7 @@ from tests.peers.scripted_model import ScriptedModelServer
 _CHROMIUM = "/usr/bin/chromium"
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _REST_S = 6.0
-"""Seconds to wait after the start. By then the bot has made its web page."""
+"""Seconds to wait after the start. By then the bot has finished the work of its start."""
 _TOKEN = "bench-token"
 _PAUSE_S = 0.1
 GROUP = 30_003

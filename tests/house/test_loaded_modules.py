@@ -1,7 +1,9 @@
-"""What a start of the bot, a check of a plugin and a small command may not import.
+"""Checks which packages are not imported at the start of a bot, by the check of a plugin, and by a
+small command.
 
-Each of these packages takes time and memory, and is needed later or seldom. They are imported where
-they are used (see "Style" in CONTRIBUTING.md). `make bench` measures the times.
+Importing each of these packages takes time and memory, and the package is needed only later or
+rarely. So it is imported where it is used (see "Style" in CONTRIBUTING.md). `make bench` measures
+the times.
 """
 
 import asyncio
@@ -27,21 +29,22 @@ OF_MEDIA = frozenset({"av", "pypdf", "docx", "openpyxl", "lxml", "semantic_text_
 OF_DATABASES = frozenset({"tortoise", "pypika_tortoise", "asyncpg", "nekro_core.store.models"})
 """Needed to migrate older tables, for PostgreSQL, and by plugins for nekro-agent."""
 OF_SEARCHES = frozenset({"numpy"})
-"""Needed when a message is searched, or for the index of two hundred messages."""
+"""Needed for a search in messages, and to index two hundred new messages."""
 OF_OPERATORS = frozenset(
     {"cryptography", "ruamel", "tomlkit", "pyotp", "segno", "nekro_core.llm.probe.endpoint"}
 )
-"""Needed for an action of an operator: a backup with secrets, a changed file, a second factor."""
+"""Needed for an action of an operator: a backup with secrets, a change of a file, a second
+factor."""
 OF_OTHERS = frozenset(
     {"docker", "mcp", "maibot_sdk", "pytest", "xllamacpp", "pandas", "openai", "anthropic"}
 )
-"""Needed by a backend, a plugin or a model that few bots have."""
+"""Needed by a backend, a plugin or a model that few bots use."""
 LATER = OF_PAGES | OF_TEXTS | OF_MEDIA | OF_DATABASES | OF_SEARCHES | OF_OPERATORS | OF_OTHERS
 
 OF_THE_BOT = frozenset(
     {"fastapi", "uvicorn", "httpx", "nekro_core.app.app", "nekro_core.agent.turn"}
 )
-"""What no command needs that reads a setting or sends a signal."""
+"""Not needed by a command that reads a setting or sends a signal."""
 
 _RUN = """
 import json, os, signal, sys, threading, time
@@ -85,7 +88,9 @@ async def _output(*arguments: str, at: Path, environment: Mapping[str, str]) -> 
     return said.decode()
 
 
-async def test_a_bot_that_answers_has_not_imported_what_it_needs_later(tmp_path: Path) -> None:
+async def test_a_running_bot_has_not_imported_packages_that_are_needed_only_later(
+    tmp_path: Path,
+) -> None:
     settings = {
         "NEKRO_DATA_DIR": str(tmp_path / "data"),
         "NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1",
@@ -98,7 +103,7 @@ async def test_a_bot_that_answers_has_not_imported_what_it_needs_later(tmp_path:
     assert _found(modules, LATER) == []
 
 
-async def test_a_check_of_a_plugin_imports_no_more_than_a_bot(tmp_path: Path) -> None:
+async def test_a_plugin_check_imports_no_more_than_a_bot(tmp_path: Path) -> None:
     write_new(tmp_path, "dice_cup", "you")
     code = tmp_path / "dice_cup" / "__init__.py"
     printed = """
@@ -117,7 +122,7 @@ async def test_a_check_of_a_plugin_imports_no_more_than_a_bot(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", ["restart", "get"])
-async def test_a_small_command_imports_no_bot(tmp_path: Path, command: str) -> None:
+async def test_a_small_command_does_not_import_the_bot(tmp_path: Path, command: str) -> None:
     assert command in FUNCTIONS
     modules = (await _output("-c", _COMMAND, command, at=tmp_path, environment={})).split()
     assert "nekro_core.app.settings" in modules

@@ -1,4 +1,5 @@
-"""SVG pictures are drawn in a confined process, because models and most platforms show none."""
+"""SVG pictures are drawn in a confined process, because models and most platforms cannot show
+them."""
 
 import io
 from pathlib import Path
@@ -31,7 +32,7 @@ def colours(picture: Image.Image) -> set[tuple[int, ...]]:
     return {colour for _, colour in picture.getcolors(1 << 24) or []}
 
 
-async def test_a_house_is_drawn_on_white_and_large_enough_to_be_seen() -> None:
+async def test_an_svg_is_drawn_on_white_and_enlarged() -> None:
     picture = await drawn(svg("<rect width='100' height='100' fill='#ff0000'/>"))
     assert picture.size == (640, 320)
     assert (picture.getpixel((10, 10)), picture.getpixel((600, 10))) == (
@@ -42,12 +43,12 @@ async def test_a_house_is_drawn_on_white_and_large_enough_to_be_seen() -> None:
 
 @pytest.mark.skipif(not (FONTS and LANDLOCK), reason="no font, or no Landlock to bound its files")
 @pytest.mark.parametrize("family", ["", "font-family='Arial'", "font-family='serif'"])
-async def test_text_is_drawn_in_whatever_font_there_is(family: str) -> None:
+async def test_text_is_drawn_even_if_its_font_is_missing(family: str) -> None:
     picture = await drawn(svg(f"<text x='10' y='60' font-size='40' {family}>Hello</text>"))
     assert (0, 0, 0) in colours(picture)
 
 
-async def test_a_picture_shows_no_file_of_this_machine(tmp_path: Path) -> None:
+async def test_a_picture_cannot_show_a_file_of_this_machine(tmp_path: Path) -> None:
     secret = tmp_path / "secret.png"
     Image.new("RGB", (200, 100), "#00ff00").save(secret)
     inside = "".join(
@@ -75,7 +76,7 @@ async def test_an_svg_that_cannot_be_drawn_is_refused(data: bytes, problem: str)
         await MediaConverter().draw_svg(data)
 
 
-async def test_entities_that_grow_without_end_are_refused() -> None:
+async def test_entities_that_expand_exponentially_are_refused() -> None:
     entities = "".join(
         f"<!ENTITY e{number} '{f'&e{number - 1};' * 10}'>" for number in range(1, 12)
     )
@@ -95,7 +96,9 @@ async def test_entities_that_grow_without_end_are_refused() -> None:
         ("<svg viewBox='a b c d'>", None),
     ],
 )
-def test_the_size_is_read_from_the_root(root: str, size: tuple[float, float] | None) -> None:
+def test_the_size_is_read_from_the_root_element(
+    root: str, size: tuple[float, float] | None
+) -> None:
     assert natural_size(root) == size
 
 
@@ -112,5 +115,5 @@ def test_an_svg_is_recognized_after_its_prolog(head: bytes) -> None:
 
 
 @pytest.mark.parametrize("head", [b"<?xml version='1.0'?><svgx>", b"<?xml?><a><svg>", b"<!--<svg>"])
-def test_another_xml_file_is_no_svg(head: bytes) -> None:
+def test_another_xml_file_is_not_recognized_as_svg(head: bytes) -> None:
     assert sniff(head)[0] != "image/svg+xml"

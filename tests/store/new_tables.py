@@ -1,5 +1,5 @@
-"""Writes ``nekro_core/store/new_tables.sql``, the tables of a new SQLite file, from the models. Run
-``python -m tests.store.new_tables``."""
+"""Writes ``nekro_core/store/new_tables.sql``, which has the tables of a new SQLite file, from the
+models. Run ``python -m tests.store.new_tables``."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ HEAD = """\
 
 
 async def sql_of_models() -> str:
-    """Make the tables with Tortoise, and return the SQL that SQLite has stored of them."""
+    """Make the tables with Tortoise, and return the SQL that SQLite stored for them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tables.sqlite3"
         async with TortoiseContext() as context:

@@ -1,4 +1,4 @@
-"""A folder is watched until the task is cancelled, and the task ends at once then."""
+"""A folder is watched until the task is cancelled. Then the task ends at once."""
 
 from pathlib import Path
 
@@ -9,13 +9,14 @@ from watchfiles import awatch
 from nekro_core.system.folder_watch import stop_event_of_watch
 
 
-async def test_a_cancelled_watch_ends_before_the_thread_would_look_again(tmp_path: Path) -> None:
+async def test_a_cancelled_watch_ends_at_once(tmp_path: Path) -> None:
     watching = anyio.Event()
 
     async def watch() -> None:
         async with stop_event_of_watch() as stop:
             watching.set()
-            # The thread looks for new changes only every minute, but for the event every 20 ms.
+            # The thread checks for changes only every minute, but it checks the stop event every 20
+            # ms.
             async for _ in awatch(tmp_path, stop_event=stop, step=20, rust_timeout=60_000):
                 pass
 
@@ -27,7 +28,7 @@ async def test_a_cancelled_watch_ends_before_the_thread_would_look_again(tmp_pat
             tasks.cancel_scope.cancel()
 
 
-async def test_an_error_in_the_block_is_raised_as_it_is(tmp_path: Path) -> None:
+async def test_an_error_in_the_block_is_raised_unchanged(tmp_path: Path) -> None:
     seen: list[anyio.Event] = []
 
     async def watch() -> None:

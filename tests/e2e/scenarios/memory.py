@@ -1,4 +1,4 @@
-"""Scenarios of what the bot remembers: old messages, notes, restarts, a long plan."""
+"""Scenarios about what the bot remembers: old messages, notes, restarts, a plan of many steps."""
 
 import random
 
@@ -77,7 +77,7 @@ async def after_a_reset(scene: Scene) -> None:
         await scene.ask("Lin", "/reset", to_bot=False)
         await scene.ask("Lin", "What is my favourite colour? Look at what we said before.")
         scene.never_says("teal")
-        assert "teal" not in scene.prompt(), "the words of before the reset are in the prompt"
+        assert "teal" not in scene.prompt(), "the words from before the reset are in the prompt"
 
 
 _PLAN = (
