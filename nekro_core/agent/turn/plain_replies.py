@@ -16,7 +16,7 @@ _MARKED_SILENCE = re.compile(
     re.IGNORECASE,
 )
 _BARE_SILENCE = re.compile(r"<?no[_-](?:reply|response|answer|output)>?\.?", re.IGNORECASE)
-PASS = "pass"
+SILENT_CODE = "pass"
 """A whole reply of this word is silence in code mode: prompts say so. Some models leave out the
 fence. In tool mode it may be an answer."""
 _WRAPPED = re.compile(
