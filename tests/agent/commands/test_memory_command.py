@@ -46,6 +46,17 @@ async def test_a_member_sees_changes_and_deletes_what_is_remembered_about_them(
         assert "noted nothing" in await command(bot, "/memory", user="10001")
 
 
+async def test_a_reset_says_that_notes_stay(folder: Path, boxes: BoxCache) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        await keep(bot, "hidden elsewhere", OTHER)
+        begun = await command(bot, "/reset", role=Role.OWNER)
+        assert begun.endswith("the files of my boxes.")
+        await keep(bot, "the club meets on Mondays")
+        begun = await command(bot, "/reset", role=Role.OWNER)
+        assert begun.endswith("the files of my boxes. Notes stay; /memory lists them.")
+        assert "Mondays" in await command(bot, "/memory chat", role=Role.OWNER)
+
+
 async def test_a_member_cannot_see_or_change_what_is_remembered_about_others(
     folder: Path, boxes: BoxCache
 ) -> None:
