@@ -100,6 +100,9 @@ async def test_after_compacting_prompts_begin_anew_and_the_summary_is_there(
     folder: Path, boxes: BoxCache
 ) -> None:
     class Quick:
+        def require(self) -> None:
+            """It is always there."""
+
         async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
             assert "Mochi" in text
             return "The cat of Lin is called Mochi."
