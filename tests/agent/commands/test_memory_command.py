@@ -111,6 +111,9 @@ async def test_after_compacting_prompts_lack_old_messages_and_memory_has_a_summa
     folder: Path, boxes: BoxCache
 ) -> None:
     class Quick:
+        def require(self) -> None:
+            """It is always there."""
+
         async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
             assert "Mochi" in text
             return "The cat of Lin is called Mochi."
