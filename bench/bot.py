@@ -3,11 +3,13 @@ scripted model answers. The baseline is a bare NoneBot that echoes, measured in 
 the same fake OneBot implementation."""
 
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
 
 import anyio
+import httpx
 
 from bench.bare_bot import bare, resident_mib
 from bench.bot_answers import figures_of_answers
@@ -23,8 +25,8 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start at which the memory is measured. By then the bot has finished the work
-of its start."""
+"""Seconds after the start at which the memory is measured. By then the background work of the start
+has ended."""
 TOKEN = "bench-token"
 
 
@@ -99,6 +101,8 @@ async def _bot(
                     await peer.say_in_group(50000 + group, 10001, "hello")
                 await _stored(bot, ROUNDS + 1 + FIRST_TURNS + FLOOD + CHATS)
                 full_mib = resident_mib(bot.process.pid)
+            first_page_s = await _open_first_page(bot)
+            opened_mib = resident_mib(bot.process.pid)
             started = [bot.started_in]
             for _ in range(4):
                 await bot.stop()
@@ -114,6 +118,11 @@ async def _bot(
         Figure(
             name="resident, idle", unit="MiB", p50=idle_mib, floor=bare_mib,
             floor_name="bare NoneBot", target=150.0,
+        ),
+        Figure(name="login link -> first page", unit="s", p50=first_page_s, target=1.0),
+        Figure(
+            name=f"resident, {CHATS:,} chats, page opened", unit="MiB", p50=opened_mib,
+            floor=bare_mib, floor_name="bare NoneBot",
         ),
         Figure(
             name=f"resident, {CHATS:,} chats", unit="MiB", p50=full_mib, floor=bare_mib,
@@ -146,6 +155,18 @@ async def _rounds(
         to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
+
+
+async def _open_first_page(bot: BotProcess) -> float:
+    """Follow the login link that the bot printed. Returns the seconds until the console's first
+    page is here; the bot imports and makes its pages meanwhile."""
+    links = re.findall(r"http://\S+/\?token=\S+", bot.log)
+    began = time.perf_counter()
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
+        await browser.get(links[0])
+        page = await browser.get(f"{bot.address}/ui/")
+        assert page.status_code == 200, page.status_code
+    return time.perf_counter() - began
 
 
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:

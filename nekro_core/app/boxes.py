@@ -22,7 +22,7 @@ CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""
 
 NETWORK_RULES = "egress.toml"
-"""The file with the rules of single chats and boxes, in the data folder."""
+"""The file in the data folder that has the network rules of single chats and boxes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,8 @@ from nekro_core.tools.mcp_client.entries import CONFIG_FILE, SECRETS_FILE
 Place = Literal["files", "database"]
 
 SECRET = (SECRETS, SECRETS_FILE, CONFIG_FILE, PLATFORM_ACCOUNTS, *CONFIGURATIONS, PERSONAS)
-"""Documents of which no earlier revisions are kept, because they may contain secrets. For personas
-the reason is another: their library keeps the versions itself."""
+"""Documents of which no earlier revisions are kept, because they may contain secrets. Personas have
+another reason: their library keeps the versions itself."""
 PATTERNS = (SETTINGS, CONDUCT, ACCOUNT_NAMES, ENABLED_PLATFORMS, NETWORK_RULES, *SECRET)
 """All documents, in the form of `DocumentStore.listed`."""
 _LAST_S = 1.0

@@ -132,8 +132,8 @@ class PluginNameStream:
 
 def log_to_stderr() -> None:
     """Write the log to stderr, as loguru does by default, with the names of plugins (see
-    `PluginNameStream`). This is for commands that load a plugin. It replaces the log of the whole
-    process."""
+    `PluginNameStream`). Commands that load a plugin use this function. It replaces the log of the
+    whole process."""
     name_plugins_in_log()
     logger.remove()
     logger.add(PluginNameStream(sys.stderr), diagnose=False, backtrace=False)

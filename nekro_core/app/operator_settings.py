@@ -45,8 +45,8 @@ class RunningSettingsBook:
         return self._running.problem
 
     async def infos(self) -> Sequence[SettingInfo]:
-        """See `SettingsBook.infos`. While a file is not valid, these are the last valid
-        settings."""
+        """See `SettingsBook.infos`. While a file is not valid, the last valid settings are
+        returned."""
         try:
             return await self._files().infos(self._running.in_force)
         except SettingsError:

@@ -3,7 +3,8 @@
 The names are those of the environment without ``NEKRO_``, in tables: ``NEKRO_LLM__BASE_URL`` is
 ``base_url`` in the table ``[llm]``. ``HOST``, ``PORT``, ``SUPERUSERS`` and ``COMMAND_START`` stand
 above the first table. The adapters' own settings are in ``[adapters]``, and other settings of
-NoneBot and its plugins in ``[nonebot]``. An edit keeps the comments and the order of the rest.
+NoneBot and its plugins in ``[nonebot]``. An edit keeps the comments, the order and the other
+settings.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Collects the settings of all sources, and says which source gives a value.
 
-The sources are, from the weakest: ``settings.toml`` and ``secrets.toml`` in the data folder,
-``.env``, ``.env.{ENVIRONMENT}``, and the environment of the process.
+The sources are ``settings.toml`` and ``secrets.toml`` in the data folder, ``.env``,
+``.env.{ENVIRONMENT}``, and the environment of the process. A later source overrides the values of
+an earlier source.
 """
 
 import json
@@ -56,7 +57,7 @@ class SettingsSources:
         folder: The folder with ``.env``.
         environment: The environment of the process.
         dotenv: The variables of each ``.env`` file. A later file takes precedence over an earlier
-            one.
+            file.
         data: The data folder.
         texts: The texts of those of the files ``settings.toml`` and ``secrets.toml`` that exist.
     """
@@ -177,7 +178,7 @@ class SettingsSources:
         return next((each for each in self._variables() if each.name.upper() == name), None)
 
     def _variables(self) -> Iterator[Variable]:
-        """Yield all variables, the strongest source first."""
+        """Yield all variables. A variable overrides later variables of the same name."""
         yield from map(Variable, self.environment)
         for path, names in reversed(self.dotenv):
             yield from (Variable(name, path) for name in names)
@@ -189,7 +190,7 @@ def toml_path(path: FieldPath) -> FieldPath:
 
 
 def dotenv_files(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of the ``.env`` files of a folder, the weaker one first."""
+    """Return the paths of the ``.env`` files of a folder. The second file overrides the first."""
     first = folder / ".env"
     named = dotenv_values(first).get("ENVIRONMENT") if first.is_file() else None
     environment = os.environ.get("ENVIRONMENT") or named or "prod"

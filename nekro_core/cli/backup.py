@@ -1,7 +1,7 @@
 """Implements ``nekro backup`` and ``nekro restore``.
 
-Both work on the files themselves. A backup may be made while the bot runs. A restore needs a data
-folder that no bot uses.
+Both commands work on the files themselves. A backup may be made while the bot runs. A restore needs
+a data folder that no bot uses.
 """
 
 import argparse

@@ -146,7 +146,7 @@ class _Section:
     async def _remove(self, weights: WeightsView) -> None:
         view, file = self._view, weights.file
         size = view.say("models.file_size", size=_size(file.bytes))
-        with self._jobs:  # so that it stays if the list is drawn anew
+        with self._jobs:  # the dialog stays if the list is drawn anew
             agreed = await confirm(
                 view, view.say("models.delete_ask", name=file.name), details=size
             )

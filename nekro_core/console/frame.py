@@ -148,7 +148,7 @@ def _add_page(
 
 def _forget_soon(client: Client) -> None:
     """Delete the page's elements and end its tasks as soon as the browser's connection has ended.
-    Without this, each page that a person left would go on working for 20 s."""
+    Otherwise each page that a person left would go on working for 20 s."""
     client.page = copy(client.page)
     client.page.reconnect_timeout = _LEFT_S
 

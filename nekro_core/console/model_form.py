@@ -275,7 +275,7 @@ class _ModelForm:
                     changes[name] = value
             elif value is not None and (
                 # Send a price or context size even if it equals the default: an entered value takes
-                # precedence over the published one.
+                # precedence over the published value.
                 name in (*_PRICES, "context_tokens")
                 or value != ModelGroupSettings.model_fields[name].default
             ):

@@ -1,4 +1,5 @@
-"""Replaces characters that a browser or a terminal would obey, and not show, with visible ones."""
+"""Replaces characters that a browser or a terminal would obey, and not show, with visible
+characters."""
 
 import re
 

@@ -34,7 +34,7 @@ class ChatCompletions:
 
     def reader(self) -> EventReader:
         """See `WireFormat.reader`. In this protocol, each object can be read without the earlier
-        ones."""
+        objects."""
         return parse_chunk
 
     def whole(self, reply: dict[str, Any]) -> list[Event]:

@@ -80,8 +80,8 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
 
 
 class _Written(Enum):
-    """What kind of arguments an argument list has so far. This decides how the next argument may
-    begin."""
+    """What kind of arguments an argument list has so far. The kind decides how the next argument
+    may begin."""
 
     NOTHING = "n"
     POSITIONAL = "p"

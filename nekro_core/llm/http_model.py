@@ -108,8 +108,8 @@ class HttpChatModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """Return what the model can do according to the operator's settings. After the first
-        connection, values for price and context that the settings lack are the published ones."""
+        """Return what the model can do according to the operator's settings. If the settings lack a
+        price or a context size, the published value is used after the first connection."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
@@ -140,7 +140,7 @@ class HttpChatModel:
             return self._endpoint
 
     async def aclose(self) -> None:
-        """Close the connections. A later request opens new ones."""
+        """Close the connections. A later request opens new connections."""
         endpoint, self._endpoint = self._endpoint, None
         if endpoint is not None:
             await endpoint.aclose()

@@ -28,7 +28,7 @@ class PriceRule:
     Attributes:
         max_price: Largest blended price of a million tokens; None if only the first model of the
             chain sets the limit.
-        allow_dearer: Whether a later model may cost more than the first one.
+        allow_dearer: Whether a later model may cost more than the first model.
     """
 
     max_price: float | None = None

@@ -43,7 +43,7 @@ def _load(package: str) -> Any:
             try:
                 importlib.import_module(part.name)
             except ImportError:
-                continue  # it needs a missing library, and is not needed
+                continue  # the module needs a missing library
     return loaded
 
 

@@ -18,7 +18,8 @@ _FORMATS = {
     "image/webp": "WEBP",
     "image/bmp": "BMP",
 }
-"""The picture types that models, browsers and platforms all show. `check` accepts no others."""
+"""The picture types that models, browsers and platforms all show. `check` accepts no other
+types."""
 _SHOWN = (*_FORMATS.values(), "TIFF")
 """The formats of pictures that may be copied. Pillow also reads about thirty other formats. One of
 them is dangerous: PostScript files are programs, which Pillow lets Ghostscript run."""

@@ -1,5 +1,5 @@
-"""Declares what an operator may see and do. A query reads and an action changes; both are methods
-of an area.
+"""Declares what an operator may see and do. A query reads something and an action changes
+something. Both are methods of an area.
 
 An area is a class, for example `chats.Chats`. Each of its operations is a method with a decorator::
 
@@ -16,7 +16,7 @@ An area is a class, for example `chats.Chats`. Each of its operations is a metho
 
 Pages, the HTTP API and the command line call the same method: ``await chats.stop(actor,
 chat_key=key)`` from a page, and ``operation.invoke(actor, {"chat_key": "web-private_lin"})`` from
-the HTTP API and the command line. Both check the actor's role and scopes, and validate the
+the HTTP API and the command line. Both calls check the actor's role and scopes, and validate the
 parameters with a pydantic model that is made from the signature. An action is also written to the
 audit log.
 
@@ -229,7 +229,8 @@ class BoundQuery(_Bound, Generic[P, Result]):
         return await self.invoke(actor, _named(args, parameters))
 
     async def invoke(self, actor: Actor, parameters: Mapping[str, Any]) -> Result:
-        """Do the same with parameters by name, as a page or the HTTP API received them."""
+        """Do the same as `__call__`, with parameters by name as a page or the HTTP API received
+        them."""
         self.check_role(actor)
         result: Result = await self.declaration.handler(
             self.area, actor, **self.validate(parameters)
@@ -249,7 +250,8 @@ class BoundAction(_Bound, Generic[P, Result]):
     async def invoke(
         self, actor: Actor, parameters: Mapping[str, Any], progress: Progress = NO_PROGRESS
     ) -> Done[Result]:
-        """Do the same with parameters by name, as a page or the HTTP API received them."""
+        """Do the same as `__call__`, with parameters by name as a page or the HTTP API received
+        them."""
         audit = self.area.audit_log
         try:
             self.check_role(actor)

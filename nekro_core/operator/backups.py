@@ -194,7 +194,8 @@ class Backups(Area):
 
         Args:
             passphrase: At least 8 characters. With a passphrase, the backup also contains tokens,
-                keys and ``.env``, encrypted. Without the passphrase, nobody can restore these.
+                keys and ``.env``, encrypted. Without the passphrase, nobody can restore these
+                secrets.
         """
         made = await self._service.make(passphrase=_text(passphrase), report=_reporter(progress))
         contents = _contents(made.path.name, made.manifest)

@@ -30,7 +30,7 @@ class AnnouncementView:
 
     Attributes:
         summary: The announcement and its progress.
-        chats: The chats, each with the outcome there.
+        chats: The chats, each with the outcome in this chat.
     """
 
     summary: AnnouncementSummary

@@ -44,4 +44,4 @@ class ChatTools(Protocol):
         """Make a context in a chat."""
 
     async def all_tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """Get all tools of a chat, including those that are switched off there."""
+        """Get all tools of a chat, including tools that are switched off in the chat."""

@@ -53,12 +53,12 @@ class ChatPolicyView:
             ``lively``.
         model: The model that answers.
         mode: ``code`` or ``tools``.
-        tools: Which tools are on or off, by a tool, a plugin or ``*``; see
+        tools: Which tools are on or off. A key is a tool, a plugin or ``*``; see
             `nekro_core.policy.tool_choice.ToolChoice`.
         chat_quota: What the chat may use in 24 hours.
         person_quota: What each person may use.
-        commands: The commands that need another permission in this chat than usual, and this
-            permission.
+        commands: The commands that require another permission in this chat than usual, each with
+            this permission.
         operators: Platform ids of people who have the permission ``advanced`` here.
         ignored: Platform ids of people and bots that get no answer here.
         revision: A text that is different after each change of ``own`` (except of ``tools``); see

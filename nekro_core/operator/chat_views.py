@@ -41,8 +41,8 @@ class ChatRowView:
         kind: ``group``, ``private`` or ``channel``.
         name: The platform's name of the chat, or the name of the person of a private chat; empty if
             not known.
-        state: Whether the bot answers there.
-        working: Whether a turn runs there now.
+        state: Whether the bot answers in the chat.
+        working: Whether a turn of the chat runs now.
         newest_seq: The number of the newest message.
         newest_time: When it was written, in seconds since 1970.
         newest_by: The name of its author; empty for the bot.

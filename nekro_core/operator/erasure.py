@@ -162,8 +162,8 @@ class Erasure(Area):
         user_id: SecretStr,
     ) -> Change[ErasureReport]:
         """Erase a person of a platform: their messages, files, private chats and turns, in all
-        chats of all accounts of the bot on this platform, and their id in the rows of others. It
-        cannot be undone. All chats wait while the database is rewritten. If the erasure was
+        chats of all accounts of the bot on this platform, and their id in the rows of other people.
+        It cannot be undone. All chats wait while the database is rewritten. If the erasure was
         interrupted, start it again.
 
         Args:

@@ -179,7 +179,7 @@ class Jobs(Area):
 
         Args:
             action: The action's full name.
-            parameters: Some of the parameters with which it was started.
+            parameters: Some of the parameters with which the action was started.
 
         Returns:
             The newest job of this action with these parameters; None if none runs.

@@ -107,8 +107,8 @@ class Network(Area):
         box: BoxName = "",
         revision: str | None = None,
     ) -> Change[None]:
-        """Remove the rules of a chat and of all its boxes, or the rules of one box. Then less
-        specific rules apply.
+        """Remove the rules of a chat and of all its boxes, or the rules of one box. From then on,
+        less specific rules apply.
 
         Args:
             owner: The key of the chat.

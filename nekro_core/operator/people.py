@@ -103,7 +103,7 @@ class People(Area):
 
         Args:
             name: The person's name.
-            role: The new role. The last owner keeps theirs.
+            role: The new role. The last owner cannot get another role.
         """
         _by_person(actor)
         person = await self._one(name)
@@ -170,7 +170,7 @@ class People(Area):
         present: SecretStr = _NOT_GIVEN,
         session_id: Annotated[int, Field(ge=0)] = 0,
     ) -> Change[None]:
-        """Choose a new password for oneself. All own sessions end, except the one in
+        """Choose a new password for oneself. All own sessions end, except the session
         ``session_id``.
 
         Args:

@@ -45,7 +45,7 @@ class AccessRole(StrEnum):
             needed: The role that an operation needs.
 
         Returns:
-            True if this role is the same or a greater one.
+            True if this role is the same or more powerful.
         """
         order = [*AccessRole]
         return order.index(self) >= order.index(needed)

@@ -239,10 +239,11 @@ class Turns(Area):
             user_id: Only turns that answered this person: the platform's id.
             model: Only turns of this model.
             stop: Only turns that ended for this reason.
-            failed: True for turns in which something failed, False for the others, None for all.
+            failed: True for turns in which something failed, False for turns without a failure,
+                None for all turns.
             since: Only turns that began at this time or later, in seconds since 1970.
             until: Only turns that began before this time, in seconds since 1970; 0 for now.
-            before: A turn's number: list only turns before this one.
+            before: A turn's number: list only turns before this turn.
             limit: The largest number of turns.
         """
         wanted = TurnFilter(

@@ -63,7 +63,8 @@ def clean_text(text: str) -> str:
         raise TextUnspeakable(
             f"{len(text)} characters are too long to speak: send at most {MAX_CHARACTERS:,} at once"
         )
-    # Apply NFKC first, so that half-width kana and full-width letters are read like normal ones.
+    # Apply NFKC first, so that half-width kana and full-width letters are read like normal kana and
+    # letters.
     text = unicodedata.normalize("NFKC", _without_surrogates(text))
     text = "".join(character if _is_spoken(character) else " " for character in text)
     text = _SPACES.sub(" ", _CODE_MARKS.sub(" ", text)).strip()

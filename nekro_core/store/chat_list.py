@@ -156,8 +156,8 @@ class ChatListRepository:
         return (await self._whole([(seq, chat_key)]))[0] if seq else None
 
     async def members(self, chat_key: ChatKey, *, limit: int = 200) -> list[ChatMember]:
-        """List the people who wrote in a chat or woke its turns. Those who wrote the most messages
-        are first. What happened in the last seconds is not counted yet."""
+        """List the people who wrote in a chat or woke its turns. The people who wrote the most
+        messages are first. What happened in the last seconds is not counted yet."""
         rows = await self._database.read(
             "SELECT * FROM statistics WHERE period = ? AND dimension = ? AND name = ? "
             "ORDER BY messages DESC, member LIMIT ?",

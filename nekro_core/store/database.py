@@ -1,9 +1,9 @@
 """Reads from and writes to the database. One task commits all writes, in the order of their calls.
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
-them together. A commit is the slow part on SQLite; under load many writes share one. Without load,
-a write does not wait for other writes. Since writes are committed in the order of their calls, once
-a row is visible, no row with a lower number appears.
+them together. A commit is the slow part on SQLite; under load many writes share one commit. Without
+load, a write does not wait for other writes. Since writes are committed in the order of their
+calls, once a row is visible, no row with a lower number appears.
 
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 """
@@ -74,8 +74,8 @@ class _Write:
 
 
 _LATER_S = 1.0
-"""Statements of `Database.write_later` are committed after this many seconds, if no other
-transaction has taken them along before."""
+"""Statements of `Database.write_later` are committed after this many seconds, unless an earlier
+transaction has included them."""
 Later = Callable[[], Sequence[SqlStatement]]
 
 
@@ -146,10 +146,10 @@ class Database:
     def write_later(self, take: Later) -> None:
         """Commit statements together with the next transaction, or after a second.
 
-        While the bot writes other transactions, these statements need no commit of their own.
-        ``take`` is called when the commit begins. It returns the statements, and it must not raise.
-        A second call with the same ``take`` before the commit changes nothing. If a statement
-        fails, that is logged and the statement is lost.
+        While the bot writes other transactions, these statements need no separate commit. ``take``
+        is called when the commit begins. It returns the statements, and it must not raise. A second
+        call with the same ``take`` before the commit changes nothing. If a statement fails, that is
+        logged and the statement is lost.
         """
         self._later[take] = None
         if self._later_due is None:

@@ -85,8 +85,8 @@ class DeliveryRepository:
                     (True, instance, unique, row.record_seq),
                 ),
                 SqlStatement(
-                    # Keep the old unique id if another message has this one: the write must succeed
-                    # even if a platform gives the same id to two messages.
+                    # Keep the old unique id if another message has the new id: the write must
+                    # succeed even if a platform gives the same id to two messages.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
                     "THEN unique_id ELSE ? END WHERE seq = ?",

@@ -14,8 +14,8 @@ from threading import Lock
 from loguru import logger
 
 _VERSION = 1
-"""The version of the index. Add one when the tables change, or how words are cut: an index of
-another version is made again."""
+"""The version of the index. Increase it when the tables change or words are cut in another way. An
+index of another version is made again."""
 _MAX_TERMS = 24
 """Maximum number of different words of a question that are searched."""
 _HEADING_WEIGHT, _NAME_WEIGHT, _TEXT_WEIGHT = 2.0, 1.0, 1.0
@@ -127,7 +127,7 @@ class KnowledgeIndex:
         return self._database
 
     def files(self, scopes: Collection[str] | None = None) -> list[KnownFile]:
-        """List the documents of these scopes, or of all."""
+        """List the documents of these scopes, or of all scopes."""
         with self._lock:
             rows = self._open_database.execute(
                 "SELECT scope, path, modified, size, problem, cut, "
@@ -149,7 +149,7 @@ class KnowledgeIndex:
         ]
 
     def put(self, file: KnownFile, pieces: Iterable[IndexedPiece], *, name_words: str = "") -> None:
-        """Store a document with its pieces, in place of what was stored of it."""
+        """Store a document with its pieces. The earlier pieces of the document are deleted."""
         with self._lock:
             database = self._open_database
             database.execute("BEGIN")

@@ -17,7 +17,7 @@ class MemoryProgress:
     """The state of the memory of a chat.
 
     Attributes:
-        drawn_through: Notes were made from the records up to this one.
+        drawn_through: Notes were made from the records up to this number.
         link: The name of the link. All chats with the same link share their notes. Empty if the
             chat has no link.
     """

@@ -69,7 +69,7 @@ class SummaryRepository:
         read: RecordRange | None = None,
         folded: Sequence[int] = (),
     ) -> bool:
-        """Store a summary, in place of one of the same level that begins at the same record.
+        """Store a summary. It replaces a summary of the same level that begins at the same record.
 
         Returns False if one of the records in ``read``, or one of the summaries in ``folded``, is
         gone; then nothing is stored. Raises `StoreError`."""

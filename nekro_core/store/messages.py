@@ -276,8 +276,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def numbered(self, seqs: Collection[int]) -> list[Record]:
-        """Get the records with these numbers, oldest first. Those that are not stored are left
-        out."""
+        """Get the records with these numbers, oldest first. Numbers without a stored record are
+        left out."""
         found: list[Record] = []
         wanted = sorted(set(seqs))
         for at in range(0, len(wanted), _NUMBERED):

@@ -1,4 +1,4 @@
-"""Erases a person: deletes their rows, and removes their id from the rows of others.
+"""Erases a person: deletes their rows, and removes their id from the rows of other people.
 
 What happens to each table (docs/erasing.md describes it for operators):
 

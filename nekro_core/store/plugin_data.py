@@ -32,8 +32,8 @@ class PluginDataRepository:
         user_key: str = "",
         store_key: str = "",
     ) -> int:
-        """Store a text. Returns 0 if the key is new, and 1 if the text replaced another. This is
-        correct even if several callers write at the same time."""
+        """Store a text. Returns 0 if the key is new, and 1 if the text replaced another text. This
+        is correct even if several callers write at the same time."""
         key = _key(plugin, chat_key, user_key, store_key)
         created, _ = await self._database.write(
             SqlStatement(

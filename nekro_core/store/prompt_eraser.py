@@ -3,10 +3,10 @@
 A stored prompt is a recipe that refers to parts (`nekro_core.store.prompt_recipe`). Recipes contain
 no words of people. Parts of a chat may contain words of people: what plugins added to the prompt,
 what code printed, what tools returned. It is not known whose words these are. So all parts of the
-chats in which the person wrote are deleted; the viewer of prompts shows gaps there. Parts of other
-chats are deleted if they contain the person's id, name or a line that the person wrote. In the
-chats in which the person wrote, the recorded results of calls are deleted too (only replays need
-them), and the errors of models, which may quote a prompt.
+chats in which the person wrote are deleted; the viewer of prompts shows gaps in their place. Parts
+of other chats are deleted if they contain the person's id, name or a line that the person wrote. In
+the chats in which the person wrote, the recorded results of calls are deleted too (only replays
+need them), and the errors of models, which may quote a prompt.
 """
 
 import json
@@ -26,7 +26,7 @@ _SLICE = 500
 """Number of rows that one query reads."""
 _WINDOW = 8
 """Number of characters at the beginning of a person's line that are looked for in other chats. A
-line that is shorter is not looked for, because other people may have written the same."""
+line that is shorter is not looked for, because other people may have written the same line."""
 _SHORTEST_NAME = 3
 _ERASED = "(the error was erased together with a person's words)"
 """Stored in place of the error of a request without a reply, because a provider may quote the

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from nekro_core.store.engine import DatabaseEngine
+from nekro_core.store.search_triggers import TRIGGER_FUNCTION
 
 _MIGRATIONS = "tortoise_migrations"
 
@@ -27,6 +28,8 @@ async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
 
 
 async def drop_tables(engine: DatabaseEngine, tables: Sequence[str]) -> None:
-    """Drop tables in one transaction: if one table cannot be dropped, none is dropped. Raises
-    `StoreError`."""
-    await engine.commit([(f'DROP TABLE "{each}"', ()) for each in tables])
+    """Drop tables and the function of their triggers in one transaction: if one of them cannot be
+    dropped, none is dropped. Raises `StoreError`."""
+    statements = [f'DROP TABLE "{each}"' for each in tables]
+    statements.append(f"DROP FUNCTION IF EXISTS {TRIGGER_FUNCTION}()")
+    await engine.commit([(each, ()) for each in statements])

@@ -1,4 +1,4 @@
-"""Removes a person's id, name and words from rows that belong to others. These rows are not
+"""Removes a person's id, name and words from rows that belong to other people. These rows are not
 deleted."""
 
 from collections.abc import Callable, Sequence

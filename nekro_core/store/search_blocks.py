@@ -48,9 +48,9 @@ class SearchBlock:
         number: The position of the first message in the chat, divided by `BLOCK`.
         seqs: The messages' numbers in the store.
         times: Their times.
-        lengths: How many terms each has.
-        asks: Whether each only asks.
-        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each.
+        lengths: How many terms each message has.
+        asks: Whether each message only asks.
+        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each message.
         encoded: Whether the sentence encoder has read all of them.
     """
 
@@ -91,8 +91,8 @@ class BlockTable:
         numbers: The numbers of the blocks, in order.
         seqs: The messages' numbers in the store.
         times: Their times.
-        lengths: How many terms each has.
-        asks: Whether each only asks.
+        lengths: How many terms each message has.
+        asks: Whether each message only asks.
         vectors: The signs of their vectors.
     """
 

@@ -6,6 +6,8 @@ no longer has cannot stay in the search index. New messages fire no trigger, so 
 no longer.
 """
 
+TRIGGER_FUNCTION = "search_note_change"
+"""The function that PostgreSQL's triggers call. It stays when the tables are dropped."""
 _CHANGED = "OLD.recalled <> NEW.recalled OR OLD.segments <> NEW.segments"
 _NOTE = "INSERT INTO search_changes (chat_key, seq) VALUES (OLD.chat_key, OLD.seq);"
 
@@ -21,18 +23,18 @@ _SQLITE = (
 )
 _POSTGRES = (
     (
-        "CREATE OR REPLACE FUNCTION search_note_change() RETURNS trigger LANGUAGE plpgsql AS "
+        f"CREATE OR REPLACE FUNCTION {TRIGGER_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN {_NOTE} RETURN NULL; END $$"
     ),
     "DROP TRIGGER IF EXISTS search_message_changed ON messages",
     (
         "CREATE TRIGGER search_message_changed AFTER UPDATE OF recalled, segments ON messages "
-        f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION search_note_change()"
+        f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION {TRIGGER_FUNCTION}()"
     ),
     "DROP TRIGGER IF EXISTS search_message_deleted ON messages",
     (
         "CREATE TRIGGER search_message_deleted AFTER DELETE ON messages "
-        "FOR EACH ROW EXECUTE FUNCTION search_note_change()"
+        f"FOR EACH ROW EXECUTE FUNCTION {TRIGGER_FUNCTION}()"
     ),
 )
 

@@ -42,8 +42,8 @@ _DRAWN_DAYS_S = 3 * 366 * DAY_S
 """A longer span is not drawn by days."""
 _CANDIDATES = 80
 _FEW_BATCHES = 4
-"""Maximum number of batches of `_CANDIDATES` names that are read at first. This is enough almost
-always."""
+"""Maximum number of batches of `_CANDIDATES` names that are read at first. These batches are almost
+always enough."""
 _MOST_BATCHES = 50
 """Maximum number of batches of `_CANDIDATES` names that are read at all. If those who used most in
 the span are not those who used most of all time, the end of the ranking may be inexact."""
@@ -121,7 +121,7 @@ class StatisticsRepository:
         name: str = "",
         timezone: tzinfo = UTC,
     ) -> list[StatisticsRow]:
-        """Get the sums of each hour, day or month, oldest first, from the one that contains
+        """Get the sums of each hour, day or month, oldest first, from the period that contains
         ``since`` up to but not including ``until``. Periods without rows are left out.
 
         Args:
@@ -440,8 +440,8 @@ class StatisticsRepository:
 
 
 def spans(since: float, until: float, *, finest: Period) -> Iterator[tuple[Period, int, int]]:
-    """Cut a span into months, days and hours. Each part is a period with the start of its first
-    row and the end of its last one. The first and last row may reach beyond the span."""
+    """Cut a span into months, days and hours. Each part is a period with the start of its first row
+    and the end of its last row. The first and last row may reach beyond the span."""
     begin, end = period_start(finest, since), _round_up(finest, until)
     inner = [begin, _round_up(Period.DAY, begin), _round_up(Period.MONTH, begin)]
     outer = [period_start(Period.MONTH, end), period_start(Period.DAY, end), end]

@@ -5,7 +5,7 @@ from nekro_core.store.database import Database, SqlStatement
 
 PARTICIPATION = "participation"
 """The note of a bot that was used before it could follow conversations in groups. Such a bot goes
-on answering only those who mention it, until the operator changes this."""
+on answering only those who mention it, until the operator changes its participation."""
 
 
 class UpgradeNotes:

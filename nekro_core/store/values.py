@@ -22,10 +22,10 @@ class TurnRow:
     """One turn of a chat.
 
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
-    steps have seen. ``stop`` says why the turn ended and is empty while it runs. ``attempts``
-    counts how often it was started: 1 for a turn that was never interrupted. ``model`` is the name
-    of the model that was asked. ``failed`` says whether anything in the turn failed; it is set when
-    the turn ends.
+    steps have seen. ``stop`` says why the turn ended and is empty while the turn runs. ``attempts``
+    counts how often the turn was started: 1 for a turn that was never interrupted. ``model`` is the
+    name of the model that was asked. ``failed`` says whether anything in the turn failed; it is set
+    when the turn ends.
     """
 
     turn_id: int
@@ -71,7 +71,7 @@ class Step:
         estimated: Whether the bot estimated the token counts because the provider reported none.
         cost: In the currency of the price; 0 if the price is not known.
         price_source: Where the price comes from: ``operator``, ``published``, ``free`` or
-            ``unknown``; empty if the step is from before this was stored.
+            ``unknown``; empty if the step is older than this field.
         started: Seconds since 1970.
         seconds: How long the reply took.
     """
@@ -206,8 +206,8 @@ class TimerRow:
 
     ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
     ``over``. ``due`` is the next time, 0 if there is none. ``told_due`` is the latest due time that
-    a record of the chat's history has reported, and ``record_seq`` is this record; both are 0
-    before the first report.
+    a record of the chat's history has reported, and ``record_seq`` is the number of this record;
+    both are 0 before the first report.
     """
 
     timer_id: str

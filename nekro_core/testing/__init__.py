@@ -16,14 +16,16 @@ Code runs in a real box, and tools and deliveries run as in a real bot. Only the
 and the clock are simulated. No network is needed.
 """
 
-from typing import TYPE_CHECKING, Any
+import sys
 
 from nekro_core.plugins.host.links import NoPlugin
 from nekro_core.testing.bot import Bot, Chat, PluginNotLoaded
 from nekro_core.testing.clock import BEGINNING, FakeClock
 from nekro_core.testing.platform import Sent, TestPlatform
 
-if TYPE_CHECKING:
+# The fixtures need pytest, which takes 0.1 s to import and may be missing. `nekro plugin check` and
+# `run` use this package without it.
+if "pytest" in sys.modules:
     from nekro_core.testing.fixtures import (
         bot,
         bot_settings,
@@ -53,19 +55,3 @@ __all__ = [
     "pytest_collect_directory",
     "pytest_configure",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the fixtures when pytest or a test asks for one. They import pytest, which takes 0.1 s
-    and may be missing; `nekro plugin check` and `run` use this package without it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from nekro_core.testing import fixtures  # noqa: PLC0415
-
-    value = globals()[name] = getattr(fixtures, name)  # where pluggy looks for hooks
-    return value
-
-
-def __dir__() -> list[str]:
-    """Name the fixtures too, because pytest looks for them in this list."""
-    return sorted({*globals(), *__all__})

@@ -45,15 +45,18 @@ class TokenCounter:
     count: Callable[[str], int]
 
 
+_COUNTING_MODULE = "_bindings"
+"""The module of `bpe_openai` that counts. It is written in Rust and has the vocabularies compiled.
+The package around it parses three of them as text when it is imported, which takes 1 s."""
+
+
 def token_counter() -> TokenCounter:
     """Return a counter that uses the vocabulary of today's large models. If `bpe-openai` is not
     installed, return a counter that estimates."""
     package = find_spec("bpe_openai")
     if package is None:
         return TokenCounter("estimated", estimate_tokens)
-    # Its package parses three vocabularies as text when it is imported, which takes 1 s. The module
-    # in Rust that counts has them compiled.
-    counting = PathFinder.find_spec("_bindings", package.submodule_search_locations)
+    counting = PathFinder.find_spec(_COUNTING_MODULE, package.submodule_search_locations)
     if counting is None or counting.loader is None:
         return TokenCounter("estimated", estimate_tokens)
     bindings: Any = module_from_spec(counting)
@@ -117,8 +120,8 @@ async def _loaded(order: CheckOrder, data: Path) -> _Loaded:
         "nekro_sandbox": SandboxSettings(backend=BackendName.JAIL, pool_size=0),
     }
     async with Bot.open(data, Path(order.plugin), settings=settings) as bot:
-        # If the plugin supports only some adapters, use a chat of one of these: it offers its tools
-        # only there.
+        # If the plugin supports only some adapters, use a chat of one of these adapters, because it
+        # offers its tools only in such chats.
         (adapter, *_) = (*bot.plugin.support_adapter, _NOWHERE.instance)
         ctx = bot.app.plugins.context_for(replace(_NOWHERE, instance=adapter))
         tools = _own(await bot.app.plugins.tools_in(ctx), bot.info)

@@ -63,8 +63,8 @@ class Authenticator:
         self._half: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def is_token(self, offered: str) -> bool:
-        """Return True if this is the owner's token. The check takes the same time for all wrong
-        tokens."""
+        """Return True if ``offered`` is the owner's token. The check takes the same time for all
+        wrong tokens."""
         return hmac.compare_digest(offered.encode("utf-8", "replace"), self.access_token.encode())
 
     async def by_token(self, offered: str, address: str) -> Visit | None:

@@ -132,7 +132,7 @@ class Guard:
         visit = await self._authenticator.by_session(cookie, address) if cookie else None
         scheme, _, offered = headers.get("authorization", "").partition(" ")
         if visit is None and not _within(path, PAGE) and scheme.lower() == "bearer":
-            # The token is checked first: a right token is accepted even after many wrong ones.
+            # The token is checked first: a right token is accepted even after many wrong tokens.
             visit = await self._authenticator.by_token(offered.strip(), address)
             if visit is None:
                 return self._wrong_token(address)

@@ -25,9 +25,9 @@ failure is oldest is forgotten."""
 class LoginAttempts:
     """Counts wrong tokens, for each address and in total, and decides who must wait.
 
-    A right token is accepted even after many wrong ones; otherwise a stranger could lock the owner
-    out. So this limit does not protect against guessing. It only reduces load and log lines. The
-    length of the secrets protects against guessing: the access token that the bot makes and a
+    A right token is accepted even after many wrong tokens; otherwise a stranger could lock the
+    owner out. So this limit does not protect against guessing. It only reduces load and log lines.
+    The length of the secrets protects against guessing: the access token that the bot makes and a
     session's signature have 256 random bits, and a link's token has 192. For comparison, a million
     tries a second for a year are 2**45 tries.
     """

@@ -169,7 +169,7 @@ def account_dialog(place: ui.element, title: str) -> Iterator[ui.dialog]:
 
 @contextmanager
 def dialog_buttons(view: View, dialog: ui.dialog) -> Iterator[None]:
-    """Draw the row of buttons at the end of a dialog, with one that closes it."""
+    """Draw the row of buttons at the end of a dialog. One button closes the dialog."""
     with ui.row().classes("nc-dialog-buttons"):
         close = ui.button(view.say("platforms.close"), on_click=dialog.close)
         close.props("flat no-caps")

@@ -121,7 +121,7 @@ class _McpPage:
         if server.secrets:
             details += "\n" + view.say("mcp.remove_secrets", names=", ".join(server.secrets))
         question = view.say("mcp.remove_ask", name=server.name)
-        with self._dialogs:  # so that it stays if the list is drawn anew
+        with self._dialogs:  # the dialog stays if the list is drawn anew
             agreed = await confirm(view, question, details=details, button=view.say("mcp.remove"))
         if agreed:
             await view.perform(

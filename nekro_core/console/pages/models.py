@@ -161,7 +161,7 @@ class _ModelCard:
     async def _remove(self) -> None:
         view, group = self._view, self._model.group
         details = "models.remove_default" if group == DEFAULT else "models.remove_group"
-        with self._card:  # so that it stays if the head is drawn anew
+        with self._card:  # the dialog stays if the head is drawn anew
             agreed = await confirm(
                 view, view.say("models.remove_ask", name=group), details=view.say(details)
             )

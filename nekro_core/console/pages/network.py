@@ -153,7 +153,7 @@ class _NetworkPage:
             question = view.say("network.remove_ask", owner=table.owner)
             details = view.say("network.remove_boxes", boxes=", ".join(boxes))
             button = view.say("network.remove")
-            with self._dialogs:  # so that it stays if the list is drawn anew
+            with self._dialogs:  # the dialog stays if the list is drawn anew
                 agreed = await confirm(view, question, details=details, button=button)
             if not agreed:
                 return
