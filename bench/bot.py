@@ -25,8 +25,8 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start at which the memory is measured. By then the bot has finished the work
-of its start."""
+"""Seconds after the start at which the memory is measured. By then the background work of the start
+has ended."""
 TOKEN = "bench-token"
 
 

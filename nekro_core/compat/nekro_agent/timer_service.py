@@ -75,8 +75,8 @@ async def set_timer(
         trigger_time: The due time in seconds since 1970; 0 is now. A negative value deletes timers
             of the chat instead: with ``temporary`` the temporary ones, else all others.
         event_desc: The text that tells the agent what to do then.
-        temporary: Whether the timer replaces the temporary timer of the chat.
-        silent: Whether the agent is not woken.
+        temporary: If true, the timer replaces the temporary timer of the chat.
+        silent: If true, the agent is not woken.
         callback: Called at the time; at once if the time is past.
 
     Returns:

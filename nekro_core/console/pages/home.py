@@ -71,8 +71,8 @@ async def home_page(view: View) -> None:
     async def look() -> None:
         nonlocal shown
         before, shown = shown, await _read(view)
-        # Each message changes the figures of today. If the whole page were drawn again, the focus of
-        # the keyboard would be lost, and the turns that run would lose some milliseconds.
+        # Each message changes the figures of today. If the whole page were drawn again, the focus
+        # of the keyboard would be lost, and the turns that run would lose some milliseconds.
         if _apart_from_figures(shown) != _apart_from_figures(before):
             live.refresh()
         else:
