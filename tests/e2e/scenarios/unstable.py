@@ -1,5 +1,5 @@
 """Replaces what differs between two runs of the same conversation in a reply: the numbers of
-messages, the ids of timers and runs, the date of today.
+messages, the ids of timers and runs, results of two digits (of dice), the date of today.
 
 A reply that was written for one run names ``#12``. It is stored with the place of this number among
 the numbers of its request, and played back with the number at the same place of the new request.
@@ -13,6 +13,7 @@ _KINDS = {
     "id": re.compile(r"\b([0-9a-f]{12})\b"),
     "output": re.compile(r"\b([0-9a-f]{8}\.txt)\b"),
     "upload": re.compile(r"\b([0-9a-f]{32}\.\w+)"),
+    "number": re.compile(r"^> (\d\d)$", re.MULTILINE),
     "day": re.compile(r"\[now\] (\d{4}-\d\d-\d\d)"),
 }
 _USES = {
@@ -20,6 +21,7 @@ _USES = {
     "id": _KINDS["id"],
     "output": _KINDS["output"],
     "upload": _KINDS["upload"],
+    "number": re.compile(r"(?<![\w.,:-])\d\d(?![\w,:-]|\.\d)"),
     "day": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
 }
 
@@ -28,7 +30,7 @@ class MarkUnknown(Exception):
     """A stored reply names something that a request does not have."""
 
 
-_MARK = re.compile(r"⟨(message|id|output|upload|day) (\d+)⟩")
+_MARK = re.compile(r"⟨(message|id|output|upload|number|day) (\d+)⟩")
 
 
 def to_stored(reply: str, request: str) -> str:
