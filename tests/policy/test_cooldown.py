@@ -102,7 +102,8 @@ async def test_a_conversation_with_a_bot_that_always_answers_ends(
             await bot.say("Nekro, what do you think?", GROUP, to_bot=True, user="rex")
             # Our bot does not answer the fifth message of the other bot.
             await until(lambda: answers[0] == 5)
-            await bot.ask("Nekro, hello", GROUP, to_bot=True)
+            await bot.say("Nekro, hello", GROUP, to_bot=True)
+            await until(lambda: len(bot.said(GROUP)) == 6)
             tasks.cancel_scope.cancel()
         said = bot.said(GROUP)
         assert said[:4] == ["and you?"] * 4

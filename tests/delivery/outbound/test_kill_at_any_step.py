@@ -140,7 +140,7 @@ def test_check_reports_messages_that_were_sent_twice_or_lost() -> None:
         platform.show(text)
     life = Life.__new__(Life)
     life.platform = platform
-    with pytest.raises(AssertionError, match="doubled"):
+    with pytest.raises(AssertionError, match="sent twice"):
         check(life, {}, asked=True)
     life.platform = Platform()
     with pytest.raises(AssertionError):
