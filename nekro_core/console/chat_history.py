@@ -18,10 +18,9 @@ _MOST_UNDECIDED = 20
 _LOOK_S = 1.0
 """Seconds between two reads of the decisions about the newest messages."""
 _TO_END = (
-    "const h = document.querySelector('.nc-chat-history'); "
-    "if (h) {condition} h.scrollTop = h.scrollHeight;"
+    "const h = document.querySelector('.nc-chat-history'); if (h) h.scrollTop = h.scrollHeight;"
 )
-_AT_END = "if (h.scrollHeight - h.scrollTop - h.clientHeight < 500)"
+"""Where the person reads the end, ``console.js`` keeps new messages in view."""
 
 
 class ChatHistory:
@@ -67,7 +66,7 @@ class ChatHistory:
                 ui.label(self._view.say("chats.no_messages")).classes("nc-soft")
             for line in lines:
                 self._draw(line)
-        ui.run_javascript(_TO_END.format(condition=""))
+        ui.run_javascript(_TO_END)
 
     async def _read_older(self) -> None:
         first = min(self._lines, default=0)
@@ -133,7 +132,6 @@ class ChatHistory:
             drawn = self._draw(found[0])
             if newer:
                 drawn.move(target_index=place)
-        ui.run_javascript(_TO_END.format(condition=_AT_END))
 
     async def _look_for_decisions(self) -> None:
         while True:

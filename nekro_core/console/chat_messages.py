@@ -34,12 +34,14 @@ def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.eleme
                 _draw_recalled(view, message, bubble)
             else:
                 _draw_parts(view, message, message.segments, iter(message.media))
-        with ui.element("div").classes("nc-row"):
-            if message.recalled:
-                badge(view.say("chats.recalled"), "warn")
-            if message.author.value == "bot" and message.state.value != "sent":
-                badge(message.state.value, "warn")
-        why = ui.element("div").classes("nc-chat-why")
+        unsent = message.author.value == "bot" and message.state.value != "sent"
+        if message.recalled or unsent:
+            with ui.element("div").classes("nc-row"):
+                if message.recalled:
+                    badge(view.say("chats.recalled"), "warn")
+                if unsent:
+                    badge(message.state.value, "warn")
+        why = ui.element("div").classes("nc-chat-why nc-row")
         draw_decision(view, message.decision, why)
     return line, why
 
@@ -90,7 +92,7 @@ def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
     why.clear()
     if not decision.reason:
         return
-    with why, ui.element("div").classes("nc-row"):
+    with why:
         ui.label(reason_text(view, decision.reason, decision.detail)).classes("nc-lines")
         if decision.turn_id:
             ui.link(

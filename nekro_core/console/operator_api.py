@@ -7,6 +7,7 @@ answers at once with the number of its job.
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from loguru import logger
@@ -193,9 +194,16 @@ def _kinds(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> set[str]:
     return {str(schema.get("type", "string"))}
 
 
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    """Return what writes results of a type. There is one type for each operation. Making the
+    adapter takes as long as all else that a small answer needs."""
+    return TypeAdapter(annotation)
+
+
 def _json_of(annotation: Any, value: Any) -> Any:
     try:
-        return TypeAdapter(annotation).dump_python(value, mode="json")
+        return _adapter(annotation).dump_python(value, mode="json")
     except PydanticSerializationError as error:
         # A text has a lone surrogate, which UTF-8 cannot encode.
         logger.debug("a value cannot be shown as it is: {}", error)

@@ -28,6 +28,9 @@ _MOST_ASIDE = 10_000
 class BackgroundModel(Protocol):
     """The model of the role ``quick``."""
 
+    def require(self) -> None:
+        """Raise `NoQuickModel` if no model of the role ``quick`` is configured."""
+
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         """Get the model's answer to a text. Raises `NoQuickModel` if no model of the role ``quick``
         is configured, and other `NekroError` if the model does not answer."""
@@ -47,6 +50,10 @@ class WrongAnswer(NekroError):
 
 class NoModel:
     """Stands in for the model of the role ``quick`` if none is configured."""
+
+    def require(self) -> None:
+        """Raise `NoQuickModel`."""
+        raise NoQuickModel("no model of the role quick is configured")
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:  # noqa: ARG002
         """Raise `NoQuickModel`."""
@@ -68,6 +75,10 @@ class BoundedModel:
     def replace(self, model: BackgroundModel) -> None:
         """Use this model for all later requests."""
         self._model = model
+
+    def require(self) -> None:
+        """See `BackgroundModel.require`."""
+        self._model.require()
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int, max_chars: int) -> str:
         """Get an answer of at most ``max_chars`` characters. Raises `NekroError` and

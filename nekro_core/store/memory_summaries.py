@@ -219,7 +219,7 @@ class SummaryRepository:
         """Count the records between ``after`` and ``before``. Counting stops at ``limit``."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM (SELECT 1 FROM messages WHERE chat_key = ? "
-            "AND seq > ? AND seq < ? LIMIT ?) some",
+            "AND seq > ? AND seq < ? LIMIT ?) AS counted",
             str(chat_key),
             after,
             before,

@@ -39,11 +39,14 @@ class QuickModel:
         self.answers = [*answers]
         self.asked: list[tuple[str, str]] = []
 
+    def require(self) -> None:
+        if not self.answers:
+            raise NoQuickModel("none here")
+
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         assert max_tokens <= 1000
         self.asked.append((instructions, text))
-        if not self.answers:
-            raise NoQuickModel("none here")
+        self.require()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer

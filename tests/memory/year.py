@@ -107,6 +107,9 @@ class ScriptedQuick:
         self._chance = chance
         self.asks = 0
 
+    def require(self) -> None:
+        """It is always there."""
+
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         self.asks += 1
         roll = self._chance.random()

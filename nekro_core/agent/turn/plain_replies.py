@@ -16,7 +16,7 @@ _MARKED_SILENCE = re.compile(
     re.IGNORECASE,
 )
 _BARE_SILENCE = re.compile(r"<?no[_-](?:reply|response|answer|output)>?\.?", re.IGNORECASE)
-PASS = "pass"  # noqa: S105
+SILENT_CODE = "pass"
 """In code mode, a reply that is only this word means silence, even without the code fence, which
 some models leave out. The prompt tells the model so. In tool mode the word may be an answer."""
 _WRAPPED = re.compile(

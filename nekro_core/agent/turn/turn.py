@@ -17,7 +17,7 @@ from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.long_texts import BoundedText, bounded_text
 from nekro_core.agent.turn.new_lines import MOST_RESTARTS, AskerWroteAgain, NewLines
-from nekro_core.agent.turn.plain_replies import PASS, is_silence, json_calls
+from nekro_core.agent.turn.plain_replies import SILENT_CODE, is_silence, json_calls
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
 from nekro_core.agent.turn.python_text import is_no_op
 from nekro_core.agent.turn.recorder import SAID_PART, TurnRecorder
@@ -323,7 +323,7 @@ class Turn:
 
     async def _decide_without_code(self, reply: ModelReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply without code."""
-        if reply.end == "whole" and (is_silence(reply.prose) or reply.prose == PASS):
+        if reply.end == "whole" and (is_silence(reply.prose) or reply.prose == SILENT_CODE):
             return "finished"
         if calls := self._json_calls(reply.prose, runner):
             more = self._next_reply_lines(failed=True)

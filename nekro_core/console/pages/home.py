@@ -31,6 +31,7 @@ _MANY = 1000
 _PAGES = MappingProxyType({"settings": "settings", "adapters": "platforms"})
 """For areas of the health check: the page on which a problem of the area is repaired."""
 _MCP_BROKEN = frozenset({"waiting", "wrong"})
+_TILES = ("messages", "sent", "turns", "cost", "first_words", "not_delivered")
 _MODEL_FAILED = "model_"
 """If a turn ended because its model failed, the reason for its end begins with this."""
 
@@ -56,19 +57,26 @@ async def home_page(view: View) -> None:
     """Draw the page."""
     shown = await _read(view)
 
+    tiles: _TodayTiles
+
     @ui.refreshable
     def live() -> None:
+        nonlocal tiles
         _draw_steps(view, shown)
         _draw_wrong(view, shown)
-        _draw_today(view, shown)
+        tiles = _TodayTiles(view)
+        tiles.write(shown)
         _draw_running(view, shown)
 
     async def look() -> None:
         nonlocal shown
-        now = await _read(view)
-        if now != shown:  # drawing the same again would move the keyboard's focus
-            shown = now
+        before, shown = shown, await _read(view)
+        # Each message changes the figures of today. If the whole page were drawn again, the focus
+        # of the keyboard would be lost, and the turns that run would lose some milliseconds.
+        if _apart_from_figures(shown) != _apart_from_figures(before):
             live.refresh()
+        else:
+            tiles.write(shown)
 
     live()
     await _draw_health(view)
@@ -104,22 +112,47 @@ def _rounded(state: EmbeddedState | None) -> EmbeddedState | None:
     return replace(state, done=int(100 * state.share), total=100 if state.total else 0)
 
 
-def _draw_today(view: View, state: _BotState) -> None:
-    sums, first = state.today.sums, state.today.first_words
-    heading(view.say("home.today"))
-    with ui.element("div").classes("nc-tiles nc-tiles-of-three"):
-        for key, value in (
-            ("messages", f"{sums.messages:,}"),
-            ("sent", f"{sums.sent:,}"),
-            ("turns", f"{sums.turns:,}"),
-            ("cost", f"{sums.cost:,.2f}"),
-            ("first_words", f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "–"),
-            ("not_delivered", _many(state.undelivered)),
-        ):
-            draw_tile(view.say(f"home.{key}"), value)
-    if sums.published_cost:
-        told = view.say("statistics.note_published", cost=f"{sums.published_cost:,.2f}")
-        ui.label(told).classes("nc-soft nc-small")
+def _apart_from_figures(state: _BotState) -> Sequence[object]:
+    """Return what the page shows apart from the figures of today."""
+    turn = state.newest_turn
+    accounts = [
+        (each.platform, each.status.state, each.status.account, each.status.last_error)
+        for each in state.accounts
+    ]
+    return (
+        *(state.undelivered, state.platforms, accounts, state.models, state.plugins),
+        *(state.embedded, state.has_password, state.problems, state.mcp),
+        turn if turn is not None and turn.stop.startswith(_MODEL_FAILED) else None,
+        state.today.ever.messages > 0,
+    )
+
+
+class _TodayTiles:
+    """The figures of today, and what must be known about the cost."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        heading(view.say("home.today"))
+        with ui.element("div").classes("nc-tiles nc-tiles-of-three"):
+            self._tiles = {key: draw_tile(view.say(f"home.{key}"), "") for key in _TILES}
+        self._note = ui.label().classes("nc-soft nc-small")
+
+    def write(self, state: _BotState) -> None:
+        """Write the figures into what is drawn."""
+        sums, first = state.today.sums, state.today.first_words
+        figures = {
+            "messages": f"{sums.messages:,}",
+            "sent": f"{sums.sent:,}",
+            "turns": f"{sums.turns:,}",
+            "cost": f"{sums.cost:,.2f}",
+            "first_words": f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "–",
+            "not_delivered": _many(state.undelivered),
+        }
+        for key, tile in self._tiles.items():
+            tile.text = figures[key]
+        cost = f"{sums.published_cost:,.2f}"
+        self._note.text = self._view.say("statistics.note_published", cost=cost)
+        self._note.set_visibility(bool(sums.published_cost))
 
 
 def _many(number: int) -> str:

@@ -14,6 +14,8 @@ from nekro_core.system.errors import NekroError
 
 _PAGE = 50
 _LOOK_S = 3.0
+_NEW = 8
+"""How many new turns a look expects. If there are more, it reads a whole page."""
 """Seconds between two reads of the newest turns."""
 
 
@@ -116,7 +118,9 @@ class _LiveTurns:
     async def look(self) -> None:
         """Show what has changed since the last call."""
         try:
-            found = await self._read(0)
+            found = await self._read(0, self._looked_at())
+            if found and not any(each.turn_id in self._shown for each in found):
+                found = await self._read(0)
         except NekroError:
             # The next call may succeed. If a filter is wrong, `refresh` has shown the error.
             return
@@ -138,11 +142,18 @@ class _LiveTurns:
                 self._cards[each.turn_id].clear()
                 self._fill(each)
 
+    def _looked_at(self) -> int:
+        """How many of the newest turns can have changed: those that are new, and those that ran at
+        the last look. Reading the whole page every three seconds would slow the turns down."""
+        newest = [self._shown[each] for each in sorted(self._shown, reverse=True)[:_PAGE]]
+        running = [place for place, each in enumerate(newest, 1) if not each.ended]
+        return min(max([_NEW, *(place + _NEW for place in running)]), _PAGE)
+
     async def _older(self) -> None:
         self._append(await self._read(min(self._shown, default=0)))
 
-    async def _read(self, before: int) -> list[TurnView]:
-        given = {**self.wanted(), "before": before, "limit": _PAGE}
+    async def _read(self, before: int, limit: int = _PAGE) -> list[TurnView]:
+        given = {**self.wanted(), "before": before, "limit": limit}
         found: list[TurnView] = await self._view.operator.turns.list.invoke(self._view.actor, given)
         return found
 

@@ -46,6 +46,17 @@ async def test_a_member_sees_changes_and_deletes_what_is_remembered_about_them(
         assert "noted nothing" in await command(bot, "/memory", user="10001")
 
 
+async def test_a_reset_says_that_notes_stay(folder: Path, boxes: BoxCache) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        await keep(bot, "hidden elsewhere", OTHER)
+        begun = await command(bot, "/reset", role=Role.OWNER)
+        assert begun.endswith("the files of my boxes.")
+        await keep(bot, "the club meets on Mondays")
+        begun = await command(bot, "/reset", role=Role.OWNER)
+        assert begun.endswith("the files of my boxes. Notes stay; /memory lists them.")
+        assert "Mondays" in await command(bot, "/memory chat", role=Role.OWNER)
+
+
 async def test_a_member_cannot_see_or_change_what_is_remembered_about_others(
     folder: Path, boxes: BoxCache
 ) -> None:
@@ -100,6 +111,9 @@ async def test_after_compacting_prompts_lack_old_messages_and_memory_has_a_summa
     folder: Path, boxes: BoxCache
 ) -> None:
     class Quick:
+        def require(self) -> None:
+            """It is always there."""
+
         async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
             assert "Mochi" in text
             return "The cat of Lin is called Mochi."

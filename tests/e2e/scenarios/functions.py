@@ -3,7 +3,7 @@
 from tests.e2e.scenarios import samples
 from tests.e2e.scenarios.scenario import CODE, TOOLS, Subject
 from tests.e2e.scenarios.scene import Scene
-from tests.e2e.scenarios.work import check_dice
+from tests.e2e.scenarios.work import check_dice, sum_of_dice
 
 functions = Subject("functions")
 
@@ -45,6 +45,7 @@ async def tools_dates(scene: Scene) -> None:
 
 @functions.scenario(65, modes=TOOLS)
 async def tools_dice_then_a_card_or_a_voice(scene: Scene) -> None:
+    scene.branch = sum_of_dice
     async with scene.part(65, could=2):
         await scene.ask(
             "Lin",

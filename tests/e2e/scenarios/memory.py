@@ -72,12 +72,17 @@ async def after_a_restart(scene: Scene) -> None:
 
 @memory.scenario(57)
 async def after_a_reset(scene: Scene) -> None:
-    async with scene.part(57, could=2, why="two messages, one before the reset", tools=3):
+    async with scene.part(57, could=3, why="two messages; the second asks to look"):
         await scene.ask("Lin", "My favourite colour is teal. Just say ok.")
         await scene.ask("Lin", "/reset", to_bot=False)
         await scene.ask("Lin", "What is my favourite colour? Look at what we said before.")
-        scene.never_says("teal")
-        assert "teal" not in scene.prompt(), "the words from before the reset are in the prompt"
+        assert "is teal. Just say ok" not in scene.prompt(), (
+            "the words from before the reset are in the prompt"
+        )
+        if scene.rows("SELECT text FROM memory_notes WHERE chat_key = ?"):
+            scene.says("Notes stay")
+        else:
+            scene.never_says("teal")
 
 
 _PLAN = (

@@ -65,6 +65,12 @@ class Playing:
         return self.conversation.modes[WORDINGS.index(self.wording)]
 
 
+def reply_key(scene: Scene, request: Request) -> ReplyKey:
+    """Return the key under which the replies to such requests are stored."""
+    branch = scene.branch(request)
+    return request.part, f"{scene.wording}, {branch}" if branch else scene.wording
+
+
 class StoredReplies:
     """Answers requests with stored replies."""
 
@@ -72,7 +78,7 @@ class StoredReplies:
         self._replies = replies
 
     async def __call__(self, scene: Scene, request: Request, number: int) -> ModelReply:
-        stored = self._replies.get((request.part, scene.wording), [])
+        stored = self._replies.get(reply_key(scene, request), [])
         if number > len(stored):
             raise NoReply(
                 f"request {number} has no stored reply: the conversation went another way"

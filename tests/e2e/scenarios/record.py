@@ -22,7 +22,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.e2e.scenarios.played import play, told
+from tests.e2e.scenarios.played import play, reply_key, told
 from tests.e2e.scenarios.replies import ModelReply, ReplyKey, changed, read_replies, write_replies
 from tests.e2e.scenarios.scenario import Subject
 from tests.e2e.scenarios.scene import NoReply, Request, Scene
@@ -53,7 +53,7 @@ class AskByFile:
         path.with_suffix(".new").write_text(self._readable(request, name), "utf-8")
         path.with_suffix(".new").rename(path)
         reply = await self._wait(name)
-        key = request.part, scene.wording
+        key = reply_key(scene, request)
         self._replies[key].append(changed(reply, partial(to_stored, request=request.text)))
         self._store(key)
         return reply

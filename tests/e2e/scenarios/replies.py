@@ -29,7 +29,8 @@ def changed(reply: ModelReply, change: Callable[[str], str]) -> ModelReply:
 
 
 ReplyKey = tuple[int, str]
-"""The number of a scenario, and the letter of the wording."""
+"""The number of a scenario and the letter of the wording, where chance decides with what it
+decided."""
 
 
 def read_replies(subject: str, folder: Path = FOLDER) -> dict[ReplyKey, list[ModelReply]]:

@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -107,7 +107,9 @@ class Scene:
         self._open = anyio.Event()
         self._open.set()
         self._said = 0
-        self._asked_somebody = 0
+        self._asked_somebody: Counter[str] = Counter()
+        self.branch: Callable[[Request], str] = _no_branch
+        """Says which of several replies fits a request, where chance decides."""
         self._all: list[Seen] = []
 
     # -- what people do --------------------------------------------------------------------
@@ -189,7 +191,8 @@ class Scene:
             could = tools
         outcome = Outcome(number, self.wording, self.mode, could, why)
         self.outcomes.append(outcome)
-        self.part_number, self._asked_somebody = number, 0
+        self.part_number = number
+        self._asked_somebody.clear()
         await self._look()
         began, turns, first = len(self._all), len(self._stops()), len(self.requests)
         self._part_began = began
@@ -272,11 +275,12 @@ class Scene:
             request.reply = ModelReply(words) if isinstance(words, str) else words
         else:
             try:
-                request.reply = await self._ask(self, request, self._asked_somebody + 1)
+                branch = self.branch(request)
+                request.reply = await self._ask(self, request, self._asked_somebody[branch] + 1)
             except NoReply as reason:
                 self.outcomes[-1].faults.append(str(reason))
                 return Answer(status=503, error={"message": str(reason)})
-            self._asked_somebody += 1
+            self._asked_somebody[branch] += 1
         return _answer(request.reply, len(self.requests))
 
     def _is_quiet(self, turns: int) -> bool:
@@ -294,6 +298,10 @@ class Scene:
     async def _look(self) -> None:
         self._all = await self.chat.seen()
         self.messages = self._all[getattr(self, "_part_began", 0) :]
+
+
+def _no_branch(_request: Request) -> str:
+    return ""
 
 
 def message_text(message: dict[str, object]) -> str:

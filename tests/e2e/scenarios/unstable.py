@@ -1,5 +1,5 @@
-"""Replaces those parts of a reply that differ between two runs of the same conversation: the
-numbers of messages, the ids of timers and runs, and today's date.
+"""Replaces what differs between two runs of the same conversation in a reply: the numbers of
+messages, the ids of timers and runs, results of two digits (of dice), the date of today.
 
 For example, a reply that was written for one run contains ``#12``. It is stored with the position
 of this number among the numbers of its request. When it is played back, it gets the number at the
@@ -14,6 +14,7 @@ _KINDS = {
     "id": re.compile(r"\b([0-9a-f]{12})\b"),
     "output": re.compile(r"\b([0-9a-f]{8}\.txt)\b"),
     "upload": re.compile(r"\b([0-9a-f]{32}\.\w+)"),
+    "number": re.compile(r"^> (\d\d)$", re.MULTILINE),
     "day": re.compile(r"\[now\] (\d{4}-\d\d-\d\d)"),
 }
 _USES = {
@@ -21,6 +22,7 @@ _USES = {
     "id": _KINDS["id"],
     "output": _KINDS["output"],
     "upload": _KINDS["upload"],
+    "number": re.compile(r"(?<![\w.,:-])\d\d(?![\w,:-]|\.\d)"),
     "day": re.compile(r"\b20\d\d-\d\d-\d\d\b"),
 }
 
@@ -29,7 +31,7 @@ class MarkUnknown(Exception):
     """A stored reply refers to something that the request does not contain."""
 
 
-_MARK = re.compile(r"⟨(message|id|output|upload|day) (\d+)⟩")
+_MARK = re.compile(r"⟨(message|id|output|upload|number|day) (\d+)⟩")
 
 
 def to_stored(reply: str, request: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 from nekro_core.chat import Author, Notice, Text
 from nekro_core.chat.record import CONVERSATION_COMPACTED, CONVERSATION_RESET
 from nekro_core.llm.tokens import estimate_tokens
+from nekro_core.memory.background import NoQuickModel
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.store import Person, Store, SummaryState
@@ -117,10 +118,8 @@ async def test_without_a_model_a_line_says_how_many_messages_there_are(
     assert await shown(memory, seqs[40]) == (
         "40 older messages are not shown: find_messages finds them."
     )
-    assert len(model.asked) == 1, (
-        "the model must be asked once in each round, not once for each chunk"
-    )
-    # As soon as the model answers, the messages are summarized.
+    assert model.asked == [], "no text is read for a model that is not there"
+    # As soon as there is a model, it summarizes.
     model.answers = [numbered]
     await memory.work()
     assert "plan" in await shown(memory, seqs[40])
@@ -380,3 +379,14 @@ async def test_in_a_very_long_chat_only_the_newest_of_the_older_messages_are_sum
     assert text.startswith("more than 1000 older messages since")
     assert len(model.asked) <= 17 + 2 + 6
     assert f"plan{seqs[-440]}" in text
+
+
+async def test_without_a_model_nothing_is_read_that_only_a_model_needs(
+    memory: MemoryKeeper, store: Store, model: QuickModel
+) -> None:
+    """With one it would read up to 400 records of the chat after each turn."""
+    assert model.answers == []
+    seqs = await talk(store, 60)
+    with pytest.raises(NoQuickModel):
+        await memory.summarizer.work(GROUP, seqs[0])  # nothing is older: no request is needed
+    assert model.asked == []
