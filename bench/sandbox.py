@@ -91,7 +91,7 @@ async def _pooled(backend: Backend) -> Figure:
     samples = []
     async with BoxPool(backend, _SPEC, 1) as pool:
         for _ in range(25):
-            while pool.ready < 1:  # noqa: ASYNC110 - a measurement, not a protocol
+            while pool.ready < 1:  # noqa: ASYNC110 - a benchmark may poll
                 await anyio.sleep(0.05)
             await anyio.sleep(
                 0.7
@@ -251,7 +251,7 @@ async def _cancelled(backend: Backend) -> Figure:
 
 
 async def _out_of_time(backend: JailBackend) -> Figure:
-    """Measure how long after its time limit a run has ended with all its processes."""
+    """Measure the time from the time limit of a run until all its processes have ended."""
     box = await backend.create(_SPEC)
     samples = []
     for _ in range(20):

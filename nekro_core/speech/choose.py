@@ -14,9 +14,9 @@ from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, V
 class FallbackSpeaker:
     """A `Speaker` that tries several other speakers in order.
 
-    The next speaker is tried only if a speaker raises `VoiceUnknown`, because it lacks the wanted
-    voice or a voice for the text's language. Any other error is raised, so that a broken engine is
-    noticed.
+    A speaker that lacks the wanted voice, or a voice for the text's language, raises
+    `VoiceUnknown`. Only then is the next speaker tried. Any other error is raised, so that a broken
+    engine is noticed.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:

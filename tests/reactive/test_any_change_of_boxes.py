@@ -76,8 +76,7 @@ class Boxes(RuleBasedStateMachine):
 
     @rule()
     def mend(self) -> None:
-        """Boxes can be made again, and every cell is refreshed. Each of them then gets its
-        result."""
+        """Boxes can be made again, and every cell is refreshed. Each cell then gets its result."""
         self.yard.broken = False
         self.do(self._refresh())
         self.do(self.scope.settled())
@@ -116,7 +115,7 @@ class Boxes(RuleBasedStateMachine):
 
     @invariant()
     def none_too_many(self) -> None:
-        assert self.yard.alive <= 2 + 1, "there may be a box for each command and one that stays"
+        assert self.yard.alive <= 2 + 1, "at most two boxes for single commands, and one that stays"
         assert all(most <= 1 for most in self.yard.most_busy.values()), self.yard.most_busy
 
     def teardown(self) -> None:

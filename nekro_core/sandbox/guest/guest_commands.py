@@ -200,8 +200,8 @@ def _exit_code(status: int) -> int:
 def _standard_input(given: bytes) -> Any:
     """Open a temporary file with the standard input.
 
-    With a pipe, the loop would have to write the input in pieces, and the command would not see the
-    end of the input while another process has the pipe open."""
+    A pipe would have to be filled in pieces while the command runs, and the command would not see
+    the end of the input while another process has the pipe open."""
     if not given:
         with open(os.devnull, "rb") as file:
             yield file.fileno()

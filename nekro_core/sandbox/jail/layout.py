@@ -122,8 +122,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
             pip=settings.has_pip,
             packages=packages.folder if packages else None,
         ),
-        # Uploads may use at most a quarter of the free space, because other files there, such as
-        # system sockets in /run, need space too.
+        # Uploads may use at most a quarter of the free space, because other files on the
+        # same disk, such as system sockets in /run, need space too.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,

@@ -63,8 +63,8 @@ class BoxStreams:
 
     @contextlib.contextmanager
     def expect_stream(self, number: int, *, listens: bool = False) -> Iterator[None]:
-        """Accept the stream of request ``number`` inside the body. If the body ends without taking
-        the stream, the stream is closed."""
+        """Accept the stream of request ``number`` while the ``with`` block runs. If the block ends
+        without taking the stream, the stream is closed."""
         opening = self._openings[number] = _Opening(listens)
         try:
             yield

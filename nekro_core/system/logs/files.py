@@ -1,4 +1,5 @@
-"""Writes log lines to files of bounded size, one line of JSON each, that only their owner can read.
+"""Writes log entries to files, one line of JSON for each entry. The files are bounded in size, and
+only their owner can read them.
 
 The newest lines are in ``bot.log``. When it is full, it is renamed to ``bot.1.log``, and so on; the
 oldest file is deleted.

@@ -35,7 +35,7 @@ class Chat(Protocol):
 
 
 class NamedAccount(Account):
-    """The account of the bot in groups whose people have names and roles."""
+    """An account of the bot whose group messages also say the names and roles of people."""
 
     def message(self, chat: AccountChat, user: int | str, what: Any, **more: Any) -> Json:
         event = super().message(chat, user, what, **more)

@@ -93,7 +93,9 @@ async def test_an_answer_is_not_carried_out_twice(tmp_path: Path) -> None:
                 while not await store.waiting.all("answer"):
                     await anyio.sleep(0.001)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
-            assert await chat.router.restore() == {7}, "the answer may have been carried out before"
+            assert await chat.router.restore() == {7}, (
+                "message 7 is reported: it may have run, so it is not run again"
+            )
             assert not chat.receive("go on", seq=8)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
             assert await chat.router.restore() == set()

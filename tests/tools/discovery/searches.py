@@ -1,9 +1,9 @@
 """Test sets for the tool search: queries with the tool that each should find, and the tools.
 
-Different authors wrote the tools (discovery_tools.toml) and the queries (discovery_queries.toml),
-and the queries are older than the ranking. Each later set was committed before it was run for the
-first time; docs/decisions/0018 and 0028 give the results of these first runs. The seventh set adds
-tools, which are searched together with all the others.
+Different authors wrote the tools (discovery_tools.toml) and the queries (discovery_queries.toml).
+The queries were written before the search had its ranking, so they do not favour it. Each later set
+was committed before it was run for the first time; docs/decisions/0018 and 0028 give the results of
+these first runs. The seventh set adds tools, which are searched together with all the others.
 """
 
 import tomllib
@@ -54,7 +54,8 @@ def searches(searched: str) -> list[Search]:
 
 
 def tuning_searches() -> list[Search]:
-    """The searches on which the weights were tuned, by the author of the tools and the lexicon."""
+    """Return the searches on which the weights were tuned. The author of the tools and the lexicon
+    wrote these searches."""
     return _lines("discovery_tuning")
 
 

@@ -38,7 +38,7 @@ EAGER_S = 0.5
 
 
 class _Counted(Protocol):
-    """The methods that `manage` adds to a bot or replaces."""
+    """The methods of a bot that `adapters.uniseg.managed_adapter.manage` adds or replaces."""
 
     async def handle_event(self, event: Event) -> None:
         """See `EventListener.on_event`."""
@@ -58,7 +58,8 @@ class PollingAdapter(StockAdapter):
         super().__init__(driver, **options)
 
     def setup(self) -> None:
-        """Read the settings. Raises `ValueError` if a bot has no valid token, or a webhook."""
+        """Read the settings. Raises `ValueError` if a bot has an invalid token or has a
+        webhook."""
         for number, info in enumerate(self.adapter_config.telegram_bots, 1):
             account = Bot.get_bot_id_by_token(info.token)
             if not account.isdecimal():
