@@ -1,4 +1,5 @@
-"""An operator reads chats, sees why the bot answered, speaks for it and changes its behaviour."""
+"""An operator reads chats, sees why the bot answered, writes in its name and changes its
+behaviour."""
 
 import re
 import time

@@ -1,4 +1,5 @@
-"""The page is made for the first visitor, and begun when a person sees the login."""
+"""The console's page is not made at the start of the bot. It is made when a person opens it or sees
+the login page."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -45,7 +46,7 @@ async def test_the_page_is_made_for_the_first_visitor() -> None:
         closing.set()
 
 
-async def test_the_page_is_begun_when_a_person_is_about_to_come() -> None:
+async def test_the_page_can_be_prepared_before_the_first_visit() -> None:
     making, closing = Making(), anyio.Event()
     page = DeferredPage(making, closing)
     async with anyio.create_task_group() as tasks:

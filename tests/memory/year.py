@@ -108,7 +108,7 @@ class ScriptedQuick:
         self.asks = 0
 
     def require(self) -> None:
-        """It is always there."""
+        """Never raise, because this model always exists."""
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         self.asks += 1

@@ -112,7 +112,7 @@ async def test_after_compacting_prompts_lack_old_messages_and_memory_has_a_summa
 ) -> None:
     class Quick:
         def require(self) -> None:
-            """It is always there."""
+            """Never raise, because this model always exists."""
 
         async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
             assert "Mochi" in text

@@ -1,5 +1,5 @@
-"""In a group with the mode "lively" the bot speaks unasked within its budgets, and pauses when
-nobody reacts."""
+"""In a group with the mode "lively" the bot sometimes writes without being asked. It keeps within
+its budgets, and pauses when nobody reacts."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time

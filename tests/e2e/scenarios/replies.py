@@ -29,8 +29,8 @@ def changed(reply: ModelReply, change: Callable[[str], str]) -> ModelReply:
 
 
 ReplyKey = tuple[int, str]
-"""The number of a scenario and the letter of the wording, where chance decides with what it
-decided."""
+"""The number of a scenario, and the letter of the wording. If the conversation depends on a random
+result, the text after the letter names this result."""
 
 
 def read_replies(subject: str, folder: Path = FOLDER) -> dict[ReplyKey, list[ModelReply]]:

@@ -109,7 +109,8 @@ class Scene:
         self._said = 0
         self._asked_somebody: Counter[str] = Counter()
         self.branch: Callable[[Request], str] = _no_branch
-        """Says which of several replies fits a request, where chance decides."""
+        """Returns the name of a random result that a request shows, to choose the stored reply that
+        fits it; empty if there is no such result."""
         self._all: list[Seen] = []
 
     # -- what people do --------------------------------------------------------------------

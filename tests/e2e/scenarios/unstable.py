@@ -1,5 +1,6 @@
-"""Replaces what differs between two runs of the same conversation in a reply: the numbers of
-messages, the ids of timers and runs, results of two digits (of dice), the date of today.
+"""Replaces those parts of a reply that differ between two runs of the same conversation: the
+numbers of messages, the ids of timers and runs, results of two digits (of dice), and today's
+date.
 
 For example, a reply that was written for one run contains ``#12``. It is stored with the position
 of this number among the numbers of its request. When it is played back, it gets the number at the

@@ -28,7 +28,8 @@ ABOVE, BELOW = "above 30", "at most 30"
 
 
 def sum_of_dice(request: Request) -> str:
-    """Say whether the dice whose results a request shows are above 30; empty if it shows none."""
+    """Return whether the sum of the dice that a request shows is above 30, as `ABOVE` or `BELOW`.
+    Return an empty text if the request shows no dice."""
     rolled = re.findall(r"^> (\d\d?)$", request.text, re.MULTILINE)
     return "" if not rolled else ABOVE if sum(map(int, rolled)) > 30 else BELOW
 

@@ -119,7 +119,7 @@ async def test_without_a_model_a_line_says_how_many_messages_there_are(
         "40 older messages are not shown: find_messages finds them."
     )
     assert model.asked == [], "no text is read for a model that is not there"
-    # As soon as there is a model, it summarizes.
+    # When there is a model, it makes the summary.
     model.answers = [numbered]
     await memory.work()
     assert "plan" in await shown(memory, seqs[40])
@@ -384,7 +384,7 @@ async def test_in_a_very_long_chat_only_the_newest_of_the_older_messages_are_sum
 async def test_without_a_model_nothing_is_read_that_only_a_model_needs(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
-    """With one it would read up to 400 records of the chat after each turn."""
+    """With a model, up to 400 records of the chat are read after each turn."""
     assert model.answers == []
     seqs = await talk(store, 60)
     with pytest.raises(NoQuickModel):
