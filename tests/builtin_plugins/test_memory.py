@@ -1,4 +1,4 @@
-"""The AI keeps notes in a whole bot, finds them again, and none of them reaches another chat."""
+"""In a whole bot, the AI stores notes and finds them again. Other chats do not see these notes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -79,9 +79,9 @@ def system_prompt(
         persona: What the operator wrote about the bot.
         place: Where the turn happens.
         sandbox: What the box has.
-        more: Names of tools that must be searched for.
-        found: The text of tools that were found before.
-        sources: The sections are added to it.
+        more: The names of the tools that the model must search for.
+        found: The text of the tools that the chat has found.
+        sources: Gets the sections of the prefix.
     """
     others = (
         ("functions", f"Functions:\n\n{tools.strip() or '(none)'}"),
@@ -126,6 +126,7 @@ def _joined(
         sections.append(("chat", place.text()))
     sections += [(kind, escape_own_marks(text.strip())) for kind, text in others]
     for kind, text in sections:
-        # The place is of one chat and has its name, so it is redacted when a person is erased.
+        # The section "chat" belongs to one chat and contains the chat's name, so it must be
+        # redacted when a person is erased. All other sections are the same for many chats.
         sources.add_text(kind, text, scope=OWN if kind == "chat" else SHARED)
     return "\n\n".join(text for _, text in sections if text)

@@ -1,5 +1,5 @@
-"""What people do in a chat, and what they see there: a group of QQ through a fake of OneBot, or a
-room of the bot's own page."""
+"""What people do in a chat, and what they see there. The chat is a group of QQ on a fake OneBot
+implementation, or a room of the bot's own chat page."""
 
 import base64
 from collections.abc import Sequence
@@ -23,19 +23,19 @@ class Chat(Protocol):
     """One chat with people and the bot."""
 
     key: str
-    """Its chat key."""
+    """The chat key of this chat."""
 
     async def say(
         self, who: str, words: str, *, to_bot: bool, reply_to: str, media: Sequence[Medium]
     ) -> str:
-        """Somebody writes a message. Returns its id."""
+        """Write a message as the person ``who``. Returns the message's id."""
 
     async def seen(self) -> list[Seen]:
-        """All messages of the bot, as people see them."""
+        """Return all messages of the bot, as people see them."""
 
 
 class NamedAccount(Account):
-    """The account of the bot in groups whose people have names and roles."""
+    """An account of the bot whose group messages also say the names and roles of people."""
 
     def message(self, chat: AccountChat, user: int | str, what: Any, **more: Any) -> Json:
         event = super().message(chat, user, what, **more)
@@ -71,7 +71,7 @@ class QQGroup:
         return await self.post(who, said)
 
     async def post(self, who: str, said: list[Json]) -> str:
-        """Somebody posts any segments."""
+        """Send any segments as the person ``who``."""
         return str(await self.peer.say_in_group(self.group, PEOPLE[who], said))
 
     async def seen(self) -> list[Seen]:
@@ -80,7 +80,7 @@ class QQGroup:
 
 
 class WebRoom:
-    """A room of the bot's own page."""
+    """A room of the bot's own chat page."""
 
     def __init__(self, client: httpx.AsyncClient, room: str) -> None:
         self._client, self.room = client, room

@@ -1,4 +1,4 @@
-"""A scenario in which the model is away."""
+"""A scenario in which the model cannot be reached."""
 
 from tests.e2e.scenarios.scenario import Subject
 from tests.e2e.scenarios.scene import Scene

@@ -1,4 +1,4 @@
-"""Scenarios with files and pictures that people post or want."""
+"""Scenarios with files and pictures that people send or ask for."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Scenarios with many functions, with an author's plugin, and in tool mode."""
+"""Scenarios of a bot with many functions, with a plugin of another author, and in tool mode."""
 
 from tests.e2e.scenarios import samples
 from tests.e2e.scenarios.scenario import CODE, TOOLS, Subject

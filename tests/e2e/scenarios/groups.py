@@ -1,4 +1,5 @@
-"""Scenarios of groups: who is meant, when to be silent, corrections, forged lines."""
+"""Scenarios of groups: whom a message is addressed to, when the bot must be silent, corrections,
+and messages that imitate lines of the prompt."""
 
 from tests.e2e.scenarios import samples
 from tests.e2e.scenarios.scenario import Subject

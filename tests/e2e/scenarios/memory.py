@@ -1,4 +1,4 @@
-"""Scenarios of what the bot remembers: old messages, notes, restarts, a long plan."""
+"""Scenarios about what the bot remembers: old messages, notes, restarts, a plan of many steps."""
 
 import random
 
@@ -76,7 +76,9 @@ async def after_a_reset(scene: Scene) -> None:
         await scene.ask("Lin", "My favourite colour is teal. Just say ok.")
         await scene.ask("Lin", "/reset", to_bot=False)
         await scene.ask("Lin", "What is my favourite colour? Look at what we said before.")
-        assert "is teal. Just say ok" not in scene.prompt(), "words of before the reset are shown"
+        assert "is teal. Just say ok" not in scene.prompt(), (
+            "the words from before the reset are in the prompt"
+        )
         if scene.rows("SELECT text FROM memory_notes WHERE chat_key = ?"):
             scene.says("Notes stay")
         else:

@@ -1,4 +1,5 @@
-"""Plays conversations: starts the bots that they need, several conversations at a time."""
+"""Plays conversations. Starts the bots that they need, and plays several conversations at a
+time."""
 
 import json
 import re
@@ -23,9 +24,10 @@ from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 AT_ONCE = 6
-"""Conversations that are played at the same time. Most of the time they wait."""
+"""Maximum number of conversations that are played at the same time. A conversation mostly waits, so
+several share the processor well."""
 PATIENCE_S = 150.0
-"""The longest time in which a played chat settles, on a busy machine."""
+"""Maximum seconds until the bot has handled what happened in a chat, on a busy machine."""
 _TOKEN = "token-of-the-scenarios"
 _CHAT = re.compile(r"^\[chat\] (\S+): (?:a|the) ", re.MULTILINE)
 _SETTINGS = {
@@ -47,7 +49,7 @@ _MORE_SETTINGS = {"hurried": {"NEKRO_SANDBOX__RUN_SECONDS": "8"}}
 _STARTING = anyio.Lock()
 
 AskSomebody = Callable[[Scene, Request, int], Awaitable[ModelReply]]
-"""Gets the reply to a request. The number counts such requests of a scenario, from 1."""
+"""Returns the reply to a request. The number is 1 for the first such request of a scenario."""
 
 
 @dataclass
@@ -96,7 +98,8 @@ async def play(
     at_once: int = AT_ONCE,
     patience_s: float = PATIENCE_S,
 ) -> list[Outcome]:
-    """Play the conversations in the wordings that they have. Returns the outcomes, in order."""
+    """Play the conversations in those of the given wordings that they have. Returns the outcomes,
+    sorted by number and wording."""
     playing = [
         each
         for conversation in conversations
@@ -144,7 +147,7 @@ async def _play_with_one_bot(
 
 @dataclass
 class _Stage:
-    """A running bot with its peer, its page and its model."""
+    """A running bot with its fake OneBot implementation, its chat page and its model."""
 
     bot: BotProcess
     peer: OneBotPeer
@@ -173,7 +176,7 @@ class _Stage:
         return WebRoom(self.web, _room(index, each.conversation))
 
     async def reply(self, asked: Asked) -> Reply:
-        """The model's reply, in the scene of the chat."""
+        """Return the model's reply for the scene whose chat the prompt names."""
         told = "\n".join(map(message_text, asked.messages[:2]))
         found = _CHAT.search(told)
         if found is None or found[1] not in self.scenes:
@@ -205,7 +208,7 @@ async def _stage(folder: Path, playing: Sequence[Playing]) -> AsyncIterator[_Sta
             "NEKRO_AGENT__MODES": json.dumps(modes),
         }
         async with AsyncExitStack() as stack:
-            async with _STARTING:  # Several at once would start more slowly.
+            async with _STARTING:  # starting several bots at once would take longer
                 bot = await stack.enter_async_context(running_bot(folder, **settings))
             peer = OneBotPeer("20002", _TOKEN, bot.onebot_url)
             peer.account = NamedAccount("20002")
@@ -238,7 +241,7 @@ def _key(index: int, each: Playing) -> str:
 
 
 def told(outcomes: Sequence[Outcome]) -> Any:
-    """The faults of outcomes, for a message."""
+    """Return the faults of the outcomes as text for an assertion's message."""
     return "\n".join(
         f"{each.number} {each.wording} ({each.mode}, {each.calls} calls): {fault}"
         for each in outcomes

@@ -1,11 +1,12 @@
-"""Asks somebody for the replies of the model, and stores them.
+"""Gets replies of the model from a person or another program, and stores them.
 
     python -m tests.e2e.scenarios.record FOLDER [--only 6,7] [--wording a] [--missing]
 
 Plays the conversations. Each request appears as ``FOLDER/SCENARIO-WORDING-STEP.req.txt``, with its
-pictures beside it. Whoever plays the model reads only that, and writes ``.rep.txt`` (words or code)
-or ``.rep.json`` (``{"text": "...", "calls": [{"name": "...", "args": {...}}], "finish": "stop"}``).
-Each reply is stored at once. ``FOLDER/END`` says that the program has ended.
+pictures next to it. The person or program that plays the model reads only these files, and writes
+``.rep.txt`` (words or code) or ``.rep.json`` (``{"text": "...", "calls": [{"name": "...", "args":
+{...}}], "finish": "stop"}``). Each reply is stored at once. The file ``FOLDER/END`` shows that the
+program has ended.
 """
 
 import argparse
@@ -31,11 +32,11 @@ from tests.e2e.scenarios.table import all_replies, table
 from tests.e2e.scenarios.unstable import to_stored
 
 REPLY_S = 5400.0
-"""The longest wait for a reply."""
+"""Maximum seconds to wait for a reply."""
 
 
 class AskByFile:
-    """Writes requests into a folder, waits for replies there, and stores them."""
+    """Writes requests into a folder, waits until somebody writes replies there, and stores them."""
 
     def __init__(
         self, folder: Path, subjects: Sequence[Subject], stored: StoredReplies | None
@@ -65,7 +66,8 @@ class AskByFile:
         return reply
 
     def _store(self, key: ReplyKey) -> None:
-        """Write the replies of a scenario. Other programs may record other wordings meanwhile."""
+        """Write the replies of a scenario. The file is locked, because other programs may record
+        other wordings at the same time."""
         subject = self._subjects[key[0]]
         with (Path(tempfile.gettempdir()) / "scenario-replies.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -78,13 +80,14 @@ class AskByFile:
                 if structured.exists():
                     try:
                         row = json.loads(structured.read_text("utf-8"))
-                    except json.JSONDecodeError:  # Whoever writes it has not finished, or erred.
+                    # the file is not completely written yet, or has an error
+                    except json.JSONDecodeError:
                         await anyio.sleep(0.5)
                         continue
                     calls = tuple(row.get("calls") or ())
                     return ModelReply(row.get("text") or "", calls, row.get("finish") or "stop")
                 if words.exists():
-                    await anyio.sleep(0.5)  # Whoever writes it may not have finished.
+                    await anyio.sleep(0.5)  # the file may not be completely written yet
                     return ModelReply(words.read_text("utf-8").removesuffix("\n"))
                 await anyio.sleep(0.2)
         raise NoReply(f"nobody replied to {name} in {REPLY_S:g} s")
@@ -151,7 +154,7 @@ def main() -> None:
     arguments = parser.parse_args()
     only = {int(each) for each in arguments.only.split(",") if each}
     subjects = [each for each in SUBJECTS if arguments.subject in ("", each.name)]
-    # So that `kill` ends the bots, too.
+    # With this handler, `kill` ends the bots too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     stored = StoredReplies(all_replies()) if arguments.missing else None
     anyio.run(record, arguments.folder, subjects, only, arguments.wording, stored)

@@ -1,4 +1,4 @@
-"""Stores the replies of the model: readable TOML files, one for each subject."""
+"""Stores the replies of the model as readable TOML files, one file for each subject."""
 
 import json
 import tomllib
@@ -14,8 +14,8 @@ _HEAD = "# Replies to the scenarios of {}.py, written by somebody who saw only t
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One reply. ``text`` are words or code, ``calls`` are native function calls, each with the
-    keys ``name`` and ``args``, and ``finish`` is why it ended."""
+    """One reply. ``text`` is words or code. ``calls`` are native function calls, each with the keys
+    ``name`` and ``args``. ``finish`` is the reason why the reply ended."""
 
     text: str = ""
     calls: tuple[dict[str, Any], ...] = ()
@@ -71,7 +71,7 @@ def _row(scenario: int, wording: str, reply: ModelReply) -> Iterator[str]:
 
 
 def _string(text: str) -> str:
-    """A text as TOML: as it is if that is possible, else with escapes."""
+    """Return a text as a TOML string: unchanged if TOML allows it, else with escapes."""
     plain = all(sign.isprintable() or sign == "\n" for sign in text)
     if plain and "'''" not in text and not text.endswith("'"):
         return f"'''\n{text}'''"

@@ -1,4 +1,4 @@
-"""The files that people post: a table, a contract, logs, pictures, voices."""
+"""The files that people send: a table, a contract, logs, pictures, voices."""
 
 import csv
 import io
@@ -19,7 +19,8 @@ CITIES = ("Lyon", "Porto", "Gdansk", "Graz", "Aarhus")
 
 @cache
 def sales() -> Medium:
-    """Sales of five cities over 60 days. Porto sold most. One amount is absurd."""
+    """Return a table of the sales of five cities over 60 days. Porto sold most. One amount is
+    absurd."""
     chance = random.Random(6)
     lines = io.StringIO()
     table = csv.writer(lines)
@@ -35,13 +36,13 @@ def sales() -> Medium:
 
 
 def sold(city: str) -> int:
-    """The units that a city sold, by the file."""
+    """Return how many units a city sold, according to the table."""
     rows = csv.DictReader(io.StringIO(sales().data.decode()))
     return sum(int(row["units"]) for row in rows if row["city"] == city)
 
 
 def pdf(lines: Sequence[str]) -> bytes:
-    """A PDF of one page with these lines, written as in the reference of PDF 1.4."""
+    """Return a PDF of one page with these lines, written as in the reference of PDF 1.4."""
     shown = "\n".join(f"({line}) Tj T*" for line in lines)
     stream = zlib.compress(f"BT /F1 12 Tf 15 TL 60 760 Td\n{shown}\nET".encode("latin-1"))
     objects = [
@@ -80,7 +81,7 @@ def contract() -> Medium:
 
 
 ERRORS = {"billing": 14, "search": 37, "mailer": 9}
-"""The errors in the logs of three services."""
+"""The number of errors in the logs of each of three services."""
 
 
 def logs() -> Medium:
@@ -100,7 +101,7 @@ def logs() -> Medium:
 
 
 def lettered(*lines: str, size: tuple[int, int] = (420, 300)) -> bytes:
-    """A picture with black words on paper."""
+    """Draw black words on a background the colour of paper."""
     picture = Image.new("RGB", size, (250, 247, 238))
     draw = ImageDraw.Draw(picture)
     font = ImageFont.load_default(22)
@@ -121,8 +122,8 @@ def receipt() -> Medium:
 
 
 def arrow() -> Medium:
-    """An orange arrow to the right on blue, wider than high, with a black square at the top
-    left."""
+    """Draw an orange arrow to the right on blue. The picture is wider than high and has a black
+    square at the top left."""
     picture = Image.new("RGB", (320, 180), (30, 90, 200))
     draw = ImageDraw.Draw(picture)
     draw.polygon(

@@ -1,4 +1,4 @@
-"""What a scenario is: a conversation with its numbers, and the outcome of playing it."""
+"""Defines a conversation with the numbers of its scenarios, and the subjects."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +18,12 @@ class Conversation:
     """One or more scenarios that happen in one chat.
 
     Attributes:
-        numbers: The numbers of its scenarios.
-        play: Says what happens, and judges it.
-        place: The kind of its chat.
-        bot: Its bot.
-        modes: How the model acts in each of the three wordings; an empty text leaves one out.
+        numbers: The numbers of the conversation's scenarios.
+        play: The function that says what happens, and checks the result.
+        place: The kind of the chat.
+        bot: The bot that takes part in the conversation.
+        modes: The mode of the chat in each of the three wordings. If a mode is empty, the wording
+            is left out.
     """
 
     numbers: Sequence[int]

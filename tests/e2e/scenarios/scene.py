@@ -1,4 +1,4 @@
-"""One conversation while it is played: what people say and see, and what the model is asked."""
+"""One conversation while it is played: what people write and see, and what the model is asked."""
 
 import re
 import sqlite3
@@ -18,7 +18,7 @@ from tests.e2e.stages import Medium, Seen
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, pieces
 
 QUIET_S = 0.4
-"""A chat in which nothing has happened for this long has settled."""
+"""If nothing has happened in a chat for this many seconds, the bot has handled all messages."""
 Given = str | ModelReply | Answer | Callable[[], str]
 
 
@@ -28,7 +28,7 @@ class NoReply(Exception):
 
 @dataclass
 class Request:
-    """A request to the model, and its reply if it got one."""
+    """A request to the model, and the reply if there is one."""
 
     asked: Asked
     part: int
@@ -36,18 +36,18 @@ class Request:
 
     @property
     def text(self) -> str:
-        """All texts of its messages."""
+        """All texts of the request's messages."""
         return "\n".join(map(message_text, self.asked.messages))
 
     @property
     def tokens(self) -> int:
-        """Its prompt in tokens of o200k, the functions of tool mode included."""
+        """The number of o200k tokens of the prompt, including the functions of tool mode."""
         body = self.text + str(self.asked.body.get("tools") or "")
         return token_counter().count(body) + IMAGE_TOKENS * len(self.pictures)
 
     @property
     def pictures(self) -> list[str]:
-        """Its pictures as data addresses."""
+        """The request's pictures as data URLs."""
         return [
             part["image_url"]["url"]
             for message in self.asked.messages
@@ -59,7 +59,7 @@ class Request:
 
 @dataclass
 class Outcome:
-    """How one scenario went in one wording."""
+    """The result of one scenario in one wording."""
 
     number: int
     wording: str
@@ -123,13 +123,13 @@ class Scene:
         reply_to: str = "",
         media: Sequence[Medium] = (),
     ) -> str:
-        """Somebody writes a message. Returns its id."""
+        """Write a message as the person ``who``. Returns the message's id."""
         self._said += 1
         return await self.chat.say(who, words, to_bot=to_bot, reply_to=reply_to, media=media)
 
     async def ask(self, who: str, words: str, **more: object) -> str:
-        """Somebody writes a message, and all that it causes is waited for. Returns the texts that
-        people have seen since the scenario began."""
+        """Write a message as the person ``who``, and wait until the bot has done everything that
+        the message causes. Returns the texts that people have seen since the scenario began."""
         await self.say(who, words, **more)  # type: ignore[arg-type]
         await self.settled()
         return self.told
@@ -141,8 +141,8 @@ class Scene:
         return self.chat
 
     async def settled(self, turns: int = 0) -> None:
-        """Wait until every message of people is decided and no turn runs. ``turns`` is the least
-        number of turns that have ended in the chat."""
+        """Wait until the bot has decided about every message of people and no turn runs. At least
+        ``turns`` turns must have ended in the chat."""
         with anyio.fail_after(self._patience_s):
             quiet = 0.0
             while quiet < QUIET_S:
@@ -159,20 +159,20 @@ class Scene:
 
     @asynccontextmanager
     async def model_thinks(self) -> AsyncIterator[None]:
-        """Inside, the model has got the next request and does not answer."""
+        """While the block is open, the model receives the next request and does not answer it."""
         self._open = anyio.Event()
         yield
         self._open.set()
 
     async def asked(self, count: int) -> None:
-        """Wait until the model has got so many requests in this conversation."""
+        """Wait until the model has received ``count`` requests in this conversation."""
         await self.until(lambda: len(self.requests) >= count)
 
     def give(self, *replies: Given) -> None:
-        """The next replies of the model, which the scenario chooses itself."""
+        """Set the next replies of the model. The scenario itself chooses them."""
         self._given += replies
 
-    # -- what is judged --------------------------------------------------------------------
+    # -- what is checked --------------------------------------------------------------------
 
     @asynccontextmanager
     async def part(
@@ -181,11 +181,11 @@ class Scene:
         """One scenario of the conversation.
 
         Args:
-            number: Its number.
-            could: The model calls that are enough.
-            why: Why this number differs from that of the list of scenarios.
-            tools: The calls that are enough in tool mode; 0: as many.
-            stops: A pattern for how its turns may end.
+            number: The scenario's number.
+            could: How many model calls are enough.
+            why: Why ``could`` differs from the number in the list of scenarios.
+            tools: How many model calls are enough in tool mode; 0: as many as ``could``.
+            stops: A pattern for the reasons why the turns may end.
         """
         if tools and self.mode == "tools":
             could = tools
@@ -217,7 +217,7 @@ class Scene:
 
     @property
     def told(self) -> str:
-        """All of these texts."""
+        """All texts that people have seen since the scenario began, one per line."""
         return "\n".join(self.texts)
 
     def media(self, kind: str) -> list[Medium]:
@@ -226,8 +226,8 @@ class Scene:
         return [each for message in self.messages for each in message.media if each.kind == kind]
 
     def says(self, *patterns: str) -> None:
-        """Check that people have been told something. Case and thousands separators do not
-        matter."""
+        """Check that people were told something. Upper or lower case and thousands separators do
+        not matter."""
         plain = re.sub(r"(?<=\d)[,  _'](?=\d{3})", "", self.told)
         for pattern in patterns:
             assert re.search(pattern, plain, re.IGNORECASE), (
@@ -235,13 +235,13 @@ class Scene:
             )
 
     def never_says(self, *patterns: str) -> None:
-        """Check that people have not been told something."""
+        """Check that people were not told something."""
         for pattern in patterns:
             found = re.search(pattern, self.told, re.IGNORECASE)
             assert not found, f"people were told {found[0]!r}: {self.told[-600:]!r}"
 
     def one(self, kind: str) -> Medium:
-        """The only medium of a kind."""
+        """Return the only medium of a kind."""
         found = self.media(kind)
         assert len(found) == 1, f"{len(found)} of {kind}, one was expected: {self.told[-600:]!r}"
         return found[0]
@@ -305,7 +305,7 @@ def _no_branch(_request: Request) -> str:
 
 
 def message_text(message: dict[str, object]) -> str:
-    """The words of one message of a request."""
+    """Return the words of one message of a request."""
     content = message["content"]
     if isinstance(content, list):
         return "\n".join(part["text"] for part in content if part["type"] == "text")

@@ -1,4 +1,4 @@
-"""Prints how the scenarios go with the stored replies.
+"""Prints the results of the scenarios with the stored replies.
 
 python -m tests.e2e.scenarios.table [--subject files] [--only 6,7] [--wording abc]
 """
@@ -17,7 +17,7 @@ from tests.e2e.scenarios.subjects import SUBJECTS
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """One line for each outcome, and their counts."""
+    """Return a table with one line for each outcome, and the number of outcomes of each kind."""
     lines = [f"{'scenario':<9} {'mode':<6} {'calls':>5} {'could':>5} {'tokens':>7}  judged"]
     for each in outcomes:
         line = f"{each.number:>3} {each.wording:<5} {each.mode:<6} {each.calls:>5} {each.could:>5}"
@@ -53,7 +53,7 @@ def all_replies() -> dict[ReplyKey, list[ModelReply]]:
 
 
 async def print_table(subject: str, only: set[int], wordings: str) -> None:
-    """Play what is chosen, and print the table."""
+    """Play the chosen conversations, and print the table."""
     replies = all_replies()
     chosen = [
         conversation

@@ -1,4 +1,5 @@
-"""The 71 scenarios with the stored replies: none fails, and few need more calls than they could."""
+"""Plays the 71 scenarios with the stored replies. No scenario may fail, and few may need more model
+calls than necessary."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +18,16 @@ from tests.e2e.scenarios.subjects import SUBJECTS
 
 SCENARIOS = 71
 COULD = 0.9
-"""The share of the scenarios that need no more model calls than they could."""
+"""The share of the scenarios that must need no more model calls than their number of necessary
+calls."""
 
 pytestmark = [pytest.mark.jail, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 async def packages(anyio_backend: str) -> None:
-    """Fetch the packages of boxes, as a bot does at its first start. They are named in prompts."""
+    """Download the packages of boxes, as a bot does at its first start. Prompts name the
+    packages."""
     async with anyio.create_task_group() as tasks:
         jail = JailBackend(SandboxSettings(packages=True), tasks)
         await jail.images()
@@ -40,7 +43,7 @@ async def packages(anyio_backend: str) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[Outcome]:
-    """The outcomes of all subjects that were played so far."""
+    """Return the outcomes of all subjects that were played so far."""
     return []
 
 
@@ -54,7 +57,7 @@ async def test_no_scenario_fails(
     assert not told(played), told(played)
 
 
-def test_nine_of_ten_scenarios_need_no_more_calls_than_they_could(outcomes: list[Outcome]) -> None:
+def test_nine_of_ten_scenarios_need_only_the_necessary_calls(outcomes: list[Outcome]) -> None:
     numbers = {each.number for each in outcomes}
     if len(numbers) < SCENARIOS:
         pytest.skip(f"{len(numbers)} of {SCENARIOS} scenarios were played")
@@ -62,7 +65,7 @@ def test_nine_of_ten_scenarios_need_no_more_calls_than_they_could(outcomes: list
     assert len(more) <= SCENARIOS * (1 - COULD), f"more calls than needed: {sorted(more)}"
 
 
-def test_every_scenario_is_there_once() -> None:
+def test_every_number_has_exactly_one_scenario() -> None:
     numbers = [n for s in SUBJECTS for each in s.conversations for n in each.numbers]
     assert sorted(numbers) == list(range(1, SCENARIOS + 1))
 

@@ -1,4 +1,4 @@
-"""Scenarios with reminders and voices."""
+"""Scenarios with reminders and voice messages."""
 
 from tests.e2e.scenarios import samples
 from tests.e2e.scenarios.replies import ModelReply

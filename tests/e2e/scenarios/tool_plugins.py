@@ -1,5 +1,5 @@
-"""Plugins of the bot with many functions: 60 tools of which most must be searched for, and one
-plugin as the guide for authors teaches it."""
+"""Plugins of the bot with many functions: 60 tools, most of which the model must search for, and
+one plugin written like the example in the guide for plugin authors."""
 
 _HEAD = """\
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure

@@ -1,8 +1,9 @@
 """Replaces what differs between two runs of the same conversation in a reply: the numbers of
 messages, the ids of timers and runs, results of two digits (of dice), the date of today.
 
-A reply that was written for one run names ``#12``. It is stored with the place of this number among
-the numbers of its request, and played back with the number at the same place of the new request.
+For example, a reply that was written for one run contains ``#12``. It is stored with the position
+of this number among the numbers of its request. When it is played back, it gets the number at the
+same position of the new request.
 """
 
 import re
@@ -27,14 +28,14 @@ _USES = {
 
 
 class MarkUnknown(Exception):
-    """A stored reply names something that a request does not have."""
+    """A stored reply refers to something that the request does not contain."""
 
 
 _MARK = re.compile(r"⟨(message|id|output|upload|number|day) (\d+)⟩")
 
 
 def to_stored(reply: str, request: str) -> str:
-    """Return a reply in the form that is stored. ``request`` is the text of its request."""
+    """Return a reply in the form in which it is stored. ``request`` is the text of its request."""
     for kind, pattern in _USES.items():
         known = _found(kind, request)
 
@@ -60,5 +61,6 @@ def from_stored(reply: str, request: str) -> str:
 
 
 def _found(kind: str, request: str) -> list[str]:
-    """The values of a kind in a request, each once, in the order in which they come."""
+    """Return the different values of a kind in a request, in the order of their first
+    occurrence."""
     return list(dict.fromkeys(found[1] for found in _KINDS[kind].finditer(request)))

@@ -1,4 +1,5 @@
-"""Scenarios in which the bot mostly talks: greetings, questions, languages, Markdown, texts."""
+"""Scenarios in which the bot mostly talks: greetings, questions, languages, Markdown, long
+texts."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Scenarios of longer work: computing, waiting, errors, limits, odd forms of replies."""
+"""Scenarios of longer tasks: computing, waiting, errors, limits, and unusual forms of replies."""
 
 import re
 
@@ -34,7 +34,7 @@ def sum_of_dice(request: Request) -> str:
 
 
 def check_dice(scene: Scene) -> None:
-    """Check that the sum of all dice decided between a picture and a voice."""
+    """Check that a picture was sent if the sum of all dice is above 30, else a voice."""
     rolled = re.findall(r"(\d+)d20: .*?(\d+)\s*$", scene.told, re.MULTILINE)
     assert sum(int(count) for count, _ in rolled) == 3, f"three dice were expected: {scene.told!r}"
     total = sum(int(number) for _, number in rolled)
@@ -70,7 +70,7 @@ async def many_digits_of_pi(scene: Scene) -> None:
 
 
 def _pi(digits: int) -> str:
-    """The digits of pi by Machin's formula, without the point."""
+    """Return the digits of pi by Machin's formula, without the decimal point."""
     one = 10 ** (digits + 10)
 
     def arctan_of_inverse(x: int) -> int:
