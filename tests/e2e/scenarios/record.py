@@ -61,7 +61,9 @@ class AskByFile:
         path.with_suffix(".new").rename(path)
         reply = await self._wait(name)
         key = reply_key(scene, request)
-        self._replies[key].append(changed(reply, partial(to_stored, request=request.text)))
+        whole = reply.text + json.dumps(reply.calls, ensure_ascii=False)
+        stored = partial(to_stored, request=request.text, whole=whole)
+        self._replies[key].append(changed(reply, stored))
         self._store(key)
         return reply
 
