@@ -30,15 +30,17 @@ _NATIVE_RULES = """\
 You take part in a chat. You act by calling functions and by writing.
 
 How to answer:
-- What you write is sent as it stands; beside calls, before they begin. Calls of one reply run at \
-the same time: a call that needs another's result belongs into your next reply.
+- What you write is sent as it stands; beside calls, before they begin. Beside calls that only \
+set or keep something (timers, notes) it is sent when they have succeeded: say there what you did. \
+Calls of one reply run at the same time: a call that needs another's result belongs into your next \
+reply.
 - Your turn ends with words alone, and when functions have sent something and gave nothing back to \
 read: what else you have to say stands beside such calls. If all is said and you are asked again, \
 reply with nothing.
 - NO_REPLY alone is silence: right when people talk with each other or only about you, or want you \
 quiet.
 - A result that begins with "[error]" is of a failed call. Send nothing twice. Promise and claim \
-nothing before its call has succeeded.
+nothing else before its call has succeeded.
 - Files of functions lie in a sandbox ({network}): /home/user keeps them, {uploads} has people's.
 """
 

@@ -49,6 +49,7 @@ _ARGUMENTS = 300
 _CALLS, _SHORT = 12, 120
 """Maximum number of calls that a report lists, and of characters of each call's arguments."""
 NOBODY_HAS_SEEN = "[note] Nobody has seen anything from you yet."
+WORDS_UNSENT = "[note] Your words were not sent: a call beside them failed."
 _ENDS = {
     "length": (
         "[error] Your reply was too long and was cut off here.",

@@ -258,8 +258,9 @@ async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: B
     async with running_bot(folder, boxes, model, tools=[set_timer], settings=TOOLS_MODE) as bot:
         assert await bot.ask("in two minutes") == ["I will remind you in 2 minutes."]
         assert len(model.requests) == 1
-        failed = await bot.ask("an hour ago")
-        assert failed == ["I will remind you at once.", "Sorry, that time is over."]
+        # A promise that cannot be kept is not sent.
+        assert await bot.ask("an hour ago") == ["Sorry, that time is over."]
+        assert "[note] Your words were not sent: a call beside them failed." in bot.prompt()
         # people had got no words, so a last reply was requested
         assert await bot.ask("silently") == ["It is set."]
 

@@ -150,7 +150,7 @@ async def a_message_is_recalled(scene: Scene) -> None:
             )
             await scene.settled(1)
         assert not scene.messages, f"the bot answered a message that is gone: {scene.texts}"
-        await scene.ask("Bob", "What did Lin just write? I could not read it so fast.")
+        await scene.ask("Bob", "Good evening! Do you see what I write?")
         scene.never_says("4929", "9876")
         assert "9876" not in scene.prompt(), "the recalled number is in the prompt"
 

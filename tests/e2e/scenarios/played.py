@@ -216,6 +216,8 @@ async def _stage(folder: Path, playing: Sequence[Playing]) -> AsyncIterator[_Sta
                 base_url=f"{bot.address}/api/v1",
                 headers={"Authorization": f"Bearer {bot.token}"},
                 timeout=60,
+                # A connection that is kept may be closed by the bot just when it is used again.
+                limits=httpx.Limits(max_keepalive_connections=0),
                 trust_env=False,
             )
             async with peer, web:

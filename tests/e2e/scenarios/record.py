@@ -1,6 +1,6 @@
 """Gets replies of the model from a person or another program, and stores them.
 
-    python -m tests.e2e.scenarios.record FOLDER [--only 6,7] [--subject files] [--wording a]
+    python -m tests.e2e.scenarios.record FOLDER [--only 6,7] [--wording a] [--missing]
 
 Plays the conversations. Each request appears as ``FOLDER/SCENARIO-WORDING-STEP.req.txt``, with its
 pictures next to it. The person or program that plays the model reads only these files, and writes
@@ -17,17 +17,18 @@ import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import anyio
 
-from tests.e2e.scenarios.played import play, reply_key, told
+from tests.e2e.scenarios.played import StoredReplies, play, reply_key, told
 from tests.e2e.scenarios.replies import ModelReply, ReplyKey, changed, read_replies, write_replies
 from tests.e2e.scenarios.scenario import Subject
 from tests.e2e.scenarios.scene import NoReply, Request, Scene
 from tests.e2e.scenarios.subjects import SUBJECTS
-from tests.e2e.scenarios.table import table
+from tests.e2e.scenarios.table import all_replies, table
 from tests.e2e.scenarios.unstable import to_stored
 
 REPLY_S = 5400.0
@@ -37,8 +38,11 @@ REPLY_S = 5400.0
 class AskByFile:
     """Writes requests into a folder, waits until somebody writes replies there, and stores them."""
 
-    def __init__(self, folder: Path, subjects: Sequence[Subject]) -> None:
+    def __init__(
+        self, folder: Path, subjects: Sequence[Subject], stored: StoredReplies | None
+    ) -> None:
         self._folder = folder
+        self._stored = stored
         self._subjects = {
             number: subject.name
             for subject in subjects
@@ -48,13 +52,18 @@ class AskByFile:
         self._replies: dict[ReplyKey, list[ModelReply]] = defaultdict(list)
 
     async def __call__(self, scene: Scene, request: Request, number: int) -> ModelReply:
+        if self._stored is not None:
+            with suppress(NoReply):
+                return await self._stored(scene, request, number)
         name = f"{request.part:02d}-{scene.wording}-{len(scene.requests)}"
         path = self._folder / f"{name}.req.txt"
         path.with_suffix(".new").write_text(self._readable(request, name), "utf-8")
         path.with_suffix(".new").rename(path)
         reply = await self._wait(name)
         key = reply_key(scene, request)
-        self._replies[key].append(changed(reply, partial(to_stored, request=request.text)))
+        whole = reply.text + json.dumps(reply.calls, ensure_ascii=False)
+        stored = partial(to_stored, request=request.text, whole=whole)
+        self._replies[key].append(changed(reply, stored))
         self._store(key)
         return reply
 
@@ -112,10 +121,16 @@ class AskByFile:
         return "\n".join(lines)
 
 
-async def record(folder: Path, subjects: list[Subject], only: set[int], wording: str) -> None:
+async def record(
+    folder: Path,
+    subjects: list[Subject],
+    only: set[int],
+    wording: str,
+    stored: StoredReplies | None,
+) -> None:
     """Play the conversations once in a wording, and store the replies."""
     folder.mkdir(parents=True, exist_ok=True)
-    ask = AskByFile(folder, subjects)
+    ask = AskByFile(folder, subjects, stored)
     chosen = [
         each
         for subject in subjects
@@ -136,13 +151,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="numbers of scenarios, such as 6,7")
     parser.add_argument("--subject", default="", help="the name of a subject")
+    parser.add_argument("--missing", action="store_true", help="ask only where no reply is stored")
     parser.add_argument("--wording", choices=["a", "b", "c"], default="a")
     arguments = parser.parse_args()
     only = {int(each) for each in arguments.only.split(",") if each}
     subjects = [each for each in SUBJECTS if arguments.subject in ("", each.name)]
     # With this handler, `kill` ends the bots too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    anyio.run(record, arguments.folder, subjects, only, arguments.wording)
+    stored = StoredReplies(all_replies()) if arguments.missing else None
+    anyio.run(record, arguments.folder, subjects, only, arguments.wording, stored)
 
 
 if __name__ == "__main__":

@@ -44,11 +44,17 @@ def _why(outcome: Outcome) -> str:
     return f"  ({outcome.why})" if outcome.why else ""
 
 
-async def print_table(subject: str, only: set[int], wordings: str) -> None:
-    """Play the chosen conversations, and print the table."""
+def all_replies() -> dict[ReplyKey, list[ModelReply]]:
+    """Return the stored replies of all subjects."""
     replies: dict[ReplyKey, list[ModelReply]] = {}
     for each in SUBJECTS:
         replies |= read_replies(each.name)
+    return replies
+
+
+async def print_table(subject: str, only: set[int], wordings: str) -> None:
+    """Play the chosen conversations, and print the table."""
+    replies = all_replies()
     chosen = [
         conversation
         for each in SUBJECTS

@@ -1,6 +1,6 @@
-"""Replaces those parts of a reply that differ between two runs of the same conversation: the
-numbers of messages, the ids of timers and runs, results of two digits (of dice), and today's
-date.
+"""Replaces what differs between two runs of the same conversation in a reply: the numbers of
+messages, the ids of timers and runs, results of two digits (of dice), the date of today, and times
+that are counted from now.
 
 For example, a reply that was written for one run contains ``#12``. It is stored with the position
 of this number among the numbers of its request. When it is played back, it gets the number at the
@@ -9,6 +9,7 @@ same position of the new request.
 
 import re
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 _KINDS = {
     "message": re.compile(r"#(\d+)\b"),
@@ -35,8 +36,23 @@ class MarkUnknown(Exception):
 _MARK = re.compile(r"⟨(message|id|output|upload|number|day) (\d+)⟩")
 
 
-def to_stored(reply: str, request: str) -> str:
-    """Return a reply in the form in which it is stored. ``request`` is the text of its request."""
+_NOW = re.compile(r"\[now\] (\d{4}-\d\d-\d\d \d\d:\d\d)")
+_MOMENT = re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d\b")
+_MINUTES = re.compile(r"⟨(time|clock) \+(\d+)⟩")
+_LONGEST = timedelta(days=2)
+"""A time that is further away was probably not counted from now."""
+
+
+def to_stored(reply: str, request: str, whole: str = "") -> str:
+    """Return a part of a reply in the form in which it is stored. ``request`` is the text of its
+    request, ``whole`` the whole reply: its words may name a time whose date is in a call."""
+    now = _now(request)
+    for moment in dict.fromkeys(_MOMENT.findall(whole or reply)) if now else ():
+        later = datetime.fromisoformat(moment) - now
+        if timedelta() < later < _LONGEST:
+            minutes = round(later.total_seconds() / 60)
+            reply = reply.replace(moment, f"⟨time +{minutes}⟩")
+            reply = re.sub(rf"\b{moment[-5:]}\b", f"⟨clock +{minutes}⟩", reply)
     for kind, pattern in _USES.items():
         known = _found(kind, request)
 
@@ -58,7 +74,21 @@ def from_stored(reply: str, request: str) -> str:
             raise MarkUnknown(f"the reply names {mark[0]}: the request has {len(known)} of them")
         return known[place]
 
-    return _MARK.sub(value, reply)
+    def moment(mark: re.Match[str]) -> str:
+        now = _now(request)
+        if now is None:
+            raise MarkUnknown(
+                f"the reply names {mark[0]}: the request does not say what time it is"
+            )
+        later = now + timedelta(minutes=int(mark[2]))
+        return f"{later:%Y-%m-%d %H:%M}" if mark[1] == "time" else f"{later:%H:%M}"
+
+    return _MINUTES.sub(moment, _MARK.sub(value, reply))
+
+
+def _now(request: str) -> datetime | None:
+    found = _NOW.findall(request)
+    return datetime.fromisoformat(found[-1]) if found else None
 
 
 def _found(kind: str, request: str) -> list[str]:

@@ -39,7 +39,7 @@ async def a_question_without_a_function(scene: Scene) -> None:
 
 @words.scenario(12)
 async def the_network_is_wanted(scene: Scene) -> None:
-    async with scene.part(12, could=1):
+    async with scene.part(12, could=1, tools=2):
         await scene.ask("Lin", "Fetch https://wttr.in/Oslo and tell me the weather there now.")
         scene.says(r"can't|cannot|can’t|unable|no (network|internet)|not able|don't have|have no")
         scene.never_says(r"-?\d+ ?°")
