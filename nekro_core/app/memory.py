@@ -1,4 +1,5 @@
-"""Connects the memory with the prompt, and with the model of the role ``quick``."""
+"""Connects the memory (`nekro_core.memory`) with the prompt, and with the model of the role
+``quick``."""
 
 from collections.abc import Collection
 
@@ -11,7 +12,7 @@ from nekro_core.memory.keeper import MemoryKeeper
 
 
 class PromptMemory:
-    """Implements `MemoryReader`: what a prompt shows of the memory."""
+    """Implements `MemoryReader`: returns what a prompt shows of the memory."""
 
     def __init__(self, memory: MemoryKeeper) -> None:
         self._memory = memory

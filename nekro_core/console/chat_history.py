@@ -1,4 +1,5 @@
-"""Draws the history of a chat: live, older messages on demand, and a search in it."""
+"""Draws the history of a chat. New messages appear by themselves, older messages on demand. The
+history can be searched."""
 
 from collections.abc import Callable
 
@@ -51,7 +52,7 @@ class ChatHistory:
         self._view.while_open(self._look_for_decisions)
 
     async def show(self, *, before: int) -> None:
-        """Show the messages before one, from here on; 0 for the newest."""
+        """Show the messages before the message ``before``; with 0, the newest messages."""
         lines = await self._area.history(
             self._view.actor, chat_key=self._chat_key, before=before, limit=_PAGE
         )
@@ -98,8 +99,8 @@ class ChatHistory:
                             self._on_working(busy)
 
     async def _catch_up(self) -> None:
-        """Draw what happened between the reading of the page and the first event, or while events
-        were dropped."""
+        """Draw what happened after the first messages were read and before the first event arrived,
+        or while events were dropped."""
         chat = await self._area.one(self._view.actor, chat_key=self._chat_key)
         self._on_working(chat.working)
         if self._before:
@@ -147,7 +148,8 @@ class ChatHistory:
 
 
 def draw_search(view: View, chat_key: ChatKey, history: ChatHistory) -> None:
-    """Draw the search in a chat. A click on a hit shows the history up to there."""
+    """Draw the search in a chat. A click on a message that was found shows the history up to this
+    message."""
     words = ui.input(view.say("chats.search")).props("outlined dense clearable")
     words.classes("nc-wide")
     found = ui.element("div").classes("nc-chat-found")

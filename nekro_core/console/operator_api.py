@@ -34,8 +34,8 @@ from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 MAX_DEPTH = 64
-"""Maximum depth of objects and lists in parameters. Much deeper ones overflow the stack of whatever
-reads them."""
+"""Maximum depth of nested objects and lists in parameters. Values that are nested much deeper
+overflow the stack of the code that reads them."""
 MAX_PARAMETERS_BYTES = 4 * 1024 * 1024
 """Maximum size of the parameters of an action without a file."""
 
@@ -125,7 +125,8 @@ def _wrong_method(name: str, kind: str, method: str) -> Response:
 
 
 def _max_bytes(operation: BoundAction[..., Any], actor: Actor) -> int:
-    """Return how large a request may be. Only a person who may call the action sends a file."""
+    """Return the maximum size of a request. It is large only if the action takes a file and the
+    actor may call the action."""
     if not operation.declaration.takes_file:
         return MAX_PARAMETERS_BYTES
     try:
@@ -158,7 +159,7 @@ async def _body(request: Request, max_bytes: int) -> Mapping[str, Any]:
 
 
 def _parsed(text: str | bytes) -> Any:
-    """Parse JSON. Raises `ValueError` for what is none and for what is nested too deeply, and
+    """Parse JSON. Raises `ValueError` if the text is not JSON or is nested too deeply, and
     `RecursionError`."""
     value = json.loads(text)
     level = [value]
@@ -175,7 +176,8 @@ def _parsed(text: str | bytes) -> Any:
 
 
 def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str, Any]:
-    """Read the parameters of a query. A text that should be a list or an object is JSON."""
+    """Read the parameters of an operator's query from the address of a request. If a parameter is a
+    list or an object, its text is read as JSON."""
     schema = operation.declaration.parameters.model_json_schema()
     properties, defined = schema.get("properties", {}), schema.get("$defs", {})
     parameters: dict[str, Any] = {}
@@ -218,7 +220,7 @@ def _json_of(annotation: Any, value: Any) -> Any:
     try:
         return _adapter(annotation).dump_python(value, mode="json")
     except PydanticSerializationError as error:
-        # A person's text has a lone surrogate, which UTF-8 cannot encode.
+        # A text has a lone surrogate, which UTF-8 cannot encode.
         logger.debug("a value cannot be shown as it is: {}", error)
         return json.loads(json.dumps(value, default=str).encode("utf-8", "replace"))
 

@@ -74,8 +74,9 @@ class RoleBudget:
 
 
 class BudgetedModel:
-    """A `ChatModel` of a role that keeps to its budget. When little is left, the ``saving`` models
-    answer. It does not count its requests: see `MeteredModel`."""
+    """A `ChatModel` of a role that keeps to its budget. When little of the budget
+    is left, the ``saving`` models answer. This class does not count the requests; `MeteredModel`
+    does."""
 
     def __init__(self, role: ModelRole, chains: ModelChains, budget: RoleBudget) -> None:
         self._role = role

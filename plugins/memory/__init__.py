@@ -16,7 +16,10 @@ plugin = NekroPlugin(
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, "remember", "Keep a note for later conversations in this chat."
+    SandboxMethodType.TOOL,
+    "remember",
+    "Keep a note for later conversations in this chat.",
+    confirms=True,
 )
 async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
     """Keep a note for later: what somebody asks to remember, a lasting fact, a decision.
@@ -36,7 +39,7 @@ async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
     return f"noted as {note.note_id}"
 
 
-@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "forget", "Delete a note.")
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "forget", "Delete a note.", confirms=True)
 async def forget(_ctx: AgentCtx, note_id: int) -> str:
     """Delete a note that is wrong or not wanted. A changed fact is only remembered anew.
 

@@ -124,7 +124,8 @@ class FakePlugins:
         self.signal: Callable[[Any], MsgSignal] = lambda _message: MsgSignal.CONTINUE
         self.injections: tuple[PromptInjection, ...] = ()
         self.asked: list[Callable[[], Awaitable[object]]] = []
-        """Each call of `prompt_injections` first takes and awaits the next of these functions."""
+        """`prompt_injections` takes the next of these functions at each call, and awaits it
+        first."""
         self.looked: anyio.Event | None = None
         """If set, `on_user_message` waits for this event."""
         self.contexts: list[AgentCtx] = []
@@ -212,8 +213,8 @@ class Bot:
     clock: AheadClock
 
     def typed(self, chat: ChatKey = LIN) -> None:
-        """End the wait for more text in the chat, so that the bot answers the messages so far. With
-        `LONG`, the bot answers none of them earlier, even on a slow machine."""
+        """End the wait for more text in the chat, so that the bot answers the messages so far. If
+        the bot was started with `LONG`, it does not answer them earlier, even on a slow machine."""
         self.clock.ahead_s += self.services.trigger.debounce_s
         self.sessions._sessions[chat]._news.set()
 
@@ -240,7 +241,8 @@ class Bot:
             await anyio.sleep(0)
 
     async def ask(self, text: str, chat: ChatKey = LIN, **more: Any) -> list[str]:
-        """Send a message and wait for the end of the turn. Returns what the bot sent meanwhile."""
+        """Send a message and wait for the end of the turn. Return what the bot sent during the
+        turn."""
         before = len(self.adapter.said(chat))
         async with self.turn(chat):
             await self.say(text, chat, **more)

@@ -1,4 +1,5 @@
-"""The first page says by itself what is wrong now, and where it is mended."""
+"""The first page shows what is wrong at the moment, and links to the page where it can be
+corrected."""
 
 import json
 from pathlib import Path
@@ -14,10 +15,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail]
 
 EVIL = "<img src=x onerror=alert(1)>"
 LOOK_MS = 30_000
-"""The page looks every five seconds, and later on a busy machine."""
+"""The page looks for problems every five seconds, or less often on a busy machine."""
 
 
-async def test_what_breaks_while_the_page_is_open_appears_and_goes(tmp_path: Path) -> None:
+async def test_a_problem_appears_and_disappears_while_the_page_is_open(tmp_path: Path) -> None:
     servers = {"mcpServers": {"weather": {"command": "/no/such/program"}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))
     async with (

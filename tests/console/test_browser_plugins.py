@@ -115,7 +115,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await page.context.close()
 
 
-async def test_an_index_is_read_and_a_wrong_one_is_told(
+async def test_an_index_is_read_and_a_wrong_one_is_reported(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:
     (tmp_path / "cup.py").write_text(plugin_source("cup", "shake"))
@@ -147,7 +147,7 @@ async def test_an_index_is_read_and_a_wrong_one_is_told(
     await page.context.close()
 
 
-async def test_what_a_broken_plugin_says_is_shown_as_text_with_its_line(
+async def test_the_error_of_a_broken_plugin_is_shown_as_text_with_its_line(
     browser: Browser, address: str, folder: Path
 ) -> None:
     page = await opened(browser, address + "/ui/console/plugins")
@@ -168,7 +168,7 @@ async def test_what_a_broken_plugin_says_is_shown_as_text_with_its_line(
     await page.context.close()
 
 
-async def test_a_form_refuses_what_the_file_refuses_and_keeps_what_was_typed(
+async def test_a_form_refuses_values_that_the_file_refuses_and_keeps_typed_text(
     browser: Browser, address: str
 ) -> None:
     page = await opened(browser, address + WEATHER)
@@ -251,7 +251,7 @@ async def test_a_viewer_reads_and_changes_nothing(browser: Browser, address: str
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-async def test_anybody_can_use_the_page_of_a_plugin(
+async def test_the_page_of_a_plugin_is_accessible(
     browser: Browser, address: str, width: int, theme: str
 ) -> None:
     page = await opened(browser, address + WEATHER, width=width)
@@ -261,7 +261,7 @@ async def test_anybody_can_use_the_page_of_a_plugin(
         if tab == "Functions":
             await page.get_by_text("Try it").click()
             await expect(page.get_by_label("city")).to_be_visible()
-        await page.wait_for_timeout(400)  # until Quasar's movement ends
+        await page.wait_for_timeout(400)  # until Quasar's animation ends
         found = await Axe().run(page)
         serious = [
             f"{tab}: {each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"

@@ -20,7 +20,9 @@ pytestmark = pytest.mark.jail
 DEEP = b'{"delivery_id": ' + b"[" * 500 + b"]" * 500 + b"}"
 
 
-async def test_a_word_needs_no_quotation_marks(api: httpx.AsyncClient) -> None:
+async def test_a_single_word_in_a_parameter_needs_no_quotation_marks(
+    api: httpx.AsyncClient,
+) -> None:
     answer = await api.get("/chats/newest", params={"state": "observe", "before": "5"})
     assert answer.json() == {"result": {"chats": [], "before": 0}}
     assert (await api.get("/chats/newest", params={"state": ""})).status_code == 200
@@ -62,7 +64,7 @@ async def test_a_wrong_request_gets_an_error_that_says_what_is_wrong(
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"{", b"\xff", b"[" * 100_000, b'"text"', DEEP])
-async def test_a_body_that_is_no_object_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
+async def test_a_body_that_is_not_an_object_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
     answer = await api.post("/undelivered/drop", content=body)
     assert answer.status_code == 422
     assert "expected an object of parameters" in answer.json()["error"]["message"]
@@ -79,7 +81,7 @@ async def test_a_failed_action_says_why_and_is_in_the_audit_log(api: httpx.Async
     )
 
 
-async def test_a_plugin_of_six_megabytes_is_uploaded_by_an_owner_alone(
+async def test_only_an_owner_uploads_a_plugin_of_six_megabytes(
     api: httpx.AsyncClient,
 ) -> None:
     data = base64.b64encode(b"# " + b"x" * 6_000_000).decode()
@@ -94,7 +96,7 @@ async def test_a_plugin_of_six_megabytes_is_uploaded_by_an_owner_alone(
 
 
 def a_value(schema: dict[str, Any]) -> object:
-    """A value that the schema of a parameter names as its example, or one of its type."""
+    """The example that the schema of a parameter has, or a value of its type."""
     if "enum" in schema:
         return schema["enum"][0]
     for each in schema.get("anyOf", ()):
@@ -103,10 +105,10 @@ def a_value(schema: dict[str, Any]) -> object:
     return values.get(schema.get("type", "string"), "x")
 
 
-async def test_every_operation_is_denied_to_each_role_that_it_does_not_name(
+async def test_every_operation_refuses_each_role_that_is_too_small(
     app: App, api: httpx.AsyncClient
 ) -> None:
-    """The table of all operations and roles: whoever has not the role gets 403."""
+    """Call every operation with every role: a role that is too small gets status 403."""
     denied = 0
     for name, operation in app.operations.operations().items():
         declaration = operation.declaration
@@ -126,8 +128,8 @@ async def test_every_operation_is_denied_to_each_role_that_it_does_not_name(
 
 
 async def test_every_action_has_a_role_and_writes_an_audit_entry(app: App) -> None:
-    """Each action is tried with a token that may do nothing, from an address of its own: too many
-    refusals of one address are not logged."""
+    """Each action is called with a token without scopes, from a separate address, because the log
+    leaves out further refusals of one address."""
     acting = {
         name: each
         for name, each in app.operations.operations().items()

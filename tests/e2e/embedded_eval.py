@@ -20,7 +20,8 @@ import anyio
 
 from nekro_core.agent.prompt.small_prompt import beginnings, small_prompt
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender, Text
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ChatModel, TextDelta
 from nekro_core.plugins.host.builtin import NAMESPACE, builtin_folder, items_in, namespace
 from nekro_core.tools.describe import describe
@@ -94,7 +95,7 @@ async def answer(model: ChatModel, tools: ToolSet, text: str) -> str:
 
 
 def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
-    """Whether a right tool is called, and whether such a call has the right arguments."""
+    """Return whether a right tool is called, and whether such a call has the right arguments."""
     try:
         body = ast.parse(code).body
     except SyntaxError:  # cut off at the token limit

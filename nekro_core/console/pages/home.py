@@ -12,7 +12,7 @@ from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading, local_time, start_job
 from nekro_core.delivery.platforms.contract import AccountState
 from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
-from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
 from nekro_core.operator.mcp import McpServerView
@@ -26,14 +26,14 @@ from nekro_core.operator.turns import TurnView
 _READ_AGAIN_S = 5.0
 _OFF = frozenset({AccountState.OFFLINE, AccountState.FAILED})
 _WEB = "web"
-"""The platform of the chat page, which is always there."""
+"""The platform of the bot's own chat page, which every bot has."""
 _MANY = 1000
 _PAGES = MappingProxyType({"settings": "settings", "adapters": "platforms"})
-"""The pages on which findings are mended."""
+"""For areas of the health check: the page on which a problem of the area is repaired."""
 _MCP_BROKEN = frozenset({"waiting", "wrong"})
 _TILES = ("messages", "sent", "turns", "cost", "first_words", "not_delivered")
 _MODEL_FAILED = "model_"
-"""The reasons for which a turn ended because of its model begin with this."""
+"""If a turn ended because its model failed, the reason for its end begins with this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ async def home_page(view: View) -> None:
     async def look() -> None:
         nonlocal shown
         before, shown = shown, await _read(view)
-        # Each message changes the figures of today. Drawing all again would take the keyboard's
-        # focus away, and some milliseconds from the turns that run.
+        # Each message changes the figures of today. If the whole page were drawn again, the focus
+        # of the keyboard would be lost, and the turns that run would lose some milliseconds.
         if _apart_from_figures(shown) != _apart_from_figures(before):
             live.refresh()
         else:
@@ -87,7 +87,7 @@ async def _read(view: View) -> _BotState:
     actor, operator = view.actor, view.operator
     try:
         has_password = (await operator.people.myself(actor)).has_password
-    except NoSuchItem:  # the link of the first start belongs to no person
+    except NoSuchItem:  # logged in by the link of the first start, which belongs to no person
         has_password = False
     return _BotState(
         today=await operator.statistics.today(actor),
@@ -197,7 +197,8 @@ def _draw_wrong(view: View, state: _BotState) -> None:
 
 
 def _draw_model(view: View, shown: _BotState) -> None:
-    """Say that the bot cannot answer, because its model is not there or did not answer last."""
+    """Say that the bot cannot answer, if its model failed in the newest turn or could not be loaded
+    or is being downloaded."""
     turn, state = shown.newest_turn, shown.embedded
     if turn is not None and turn.stop.startswith(_MODEL_FAILED):
         said = view.say("home.model_failed", model=turn.model or view.say("home.model"))

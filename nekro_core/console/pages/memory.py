@@ -22,7 +22,7 @@ from nekro_core.system.errors import NekroError
 Refresh = Callable[[], Any]
 _MOST_CHATS = 200
 _IMPORT_BYTES = 20 * 1024 * 1024
-"""Size of the largest import: 20,000 lines of the longest notes."""
+"""Maximum size of an import in bytes: enough for 20,000 notes of the maximum length."""
 
 
 async def memory_page(view: View) -> None:

@@ -60,7 +60,7 @@ async def timers_page(view: View) -> None:
                     ).props("flat dense no-caps")
 
     async def look() -> None:
-        # Drawing the same again would take the keyboard's focus away.
+        # Draw only changes: drawing the same again would move the keyboard's focus.
         if [await area.all(actor), await area.tasks(actor)] != shown:
             show.refresh()
 

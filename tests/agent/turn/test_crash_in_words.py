@@ -23,7 +23,7 @@ PARTS = [f"{name}: {LONG}end." for name in ("One", "Two", "Three")]
 
 
 class Screen(Platform):
-    """What people see, and every earlier state of it."""
+    """A platform that records what people see, and every earlier state of it."""
 
     def __init__(self, shows: list[PlatformMessage]) -> None:
         super().__init__(shows=[*shows])
@@ -94,7 +94,7 @@ async def test_a_kill_at_any_moment_leads_to_the_whole_story_once(
         first = len(screen.states)
         async with watched(folder, lambda: len(screen.states)) as moments:
             await bot.ask("a story", message_id=screen.show("a story", own=False))
-    assert len(screen.states) > first + 2  # the story was sent in more than one go
+    assert len(screen.states) > first + 2  # the story was sent in several steps
     story = "\n\n".join(PARTS).split()
     chance = random.Random(tries)
     inside = [each for each in moments if "a story" in each.messages()]

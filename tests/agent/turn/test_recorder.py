@@ -1,4 +1,4 @@
-"""Awaits a turn's row while it is written."""
+"""Several tasks can wait until the row of a turn is written."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from nekro_core.agent.turn.recorder import SharedWrite
 from nekro_core.store import StoreUnavailable
 
 
-async def test_a_cancelled_wait_leaves_the_outcome_to_others() -> None:
+async def test_a_cancelled_wait_leaves_the_result_to_the_other_waiting_tasks() -> None:
     written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     shared = SharedWrite(written)
     with anyio.move_on_after(0.01) as waited:

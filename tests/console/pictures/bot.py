@@ -1,4 +1,4 @@
-"""A whole bot with an invented life, for the pictures."""
+"""Runs a whole bot with invented people and chats, for the screenshots of the documents."""
 
 import itertools
 import os
@@ -41,7 +41,7 @@ from tests.peers.onebot_v11.account import Account
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer, pieces
 
 BOT_PORT, MODEL_PORT = 8080, 11434
-"""The usual ports of the bot and of a model server on this machine, which the pictures show."""
+"""The usual ports of the bot and of a model server on this machine. The screenshots show them."""
 TOKEN = "tea-and-cats-and-books-2026"
 PASSWORD = "green tea at half past four"
 OPERATOR = "/api/v1/operator"
@@ -97,7 +97,7 @@ class StoryModel:
 
 
 class Operator:
-    """Calls the operations of the running bot, as one of its people."""
+    """Calls operations of the running bot, with the access token of the owner."""
 
     def __init__(self, bot: BotProcess) -> None:
         self._web = httpx.AsyncClient(
@@ -132,7 +132,7 @@ class Operator:
         self._web.cookies.clear()
 
     async def join(self, name: str, role: str) -> None:
-        """Invite a person, who accepts."""
+        """Invite a person, and accept the invitation as this person."""
         invited = await self.do("people.invite", name=name, role=role)
         (token,) = parse_qs(urlsplit(_path_of(invited)).query)["token"]
         async with httpx.AsyncClient(
@@ -159,7 +159,8 @@ def _values(value: Any) -> list[Any]:
 
 @asynccontextmanager
 async def bot_with_a_life(folder: Path) -> AsyncIterator[tuple[BotProcess, Operator]]:
-    """Start the bot with its past, and let today happen."""
+    """Start the bot with four weeks of past messages, then let people and the operator act
+    today."""
     data = folder / "data"
     data.mkdir(parents=True)
     await write_past(data / "nekro.sqlite3")
@@ -196,7 +197,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _free(port: int) -> int:
-    """The port, or 0 if another program has it."""
+    """Return the port, or 0 if another program uses it."""
     try:
         async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port):
             return port
@@ -245,7 +246,7 @@ async def _begin(operator: Operator, model_url: str) -> None:
 
 
 async def _announce(operator: Operator) -> None:
-    """Write to several chats, as before an update."""
+    """Announce an update to several chats."""
     await operator.do(
         "broadcast.start",
         text="Mei is away on Friday from 2 to 3 o'clock for an update.",
@@ -282,7 +283,7 @@ async def _say(peer: OneBotPeer, model: StoryModel, line: Line) -> None:
 
 
 async def _operate(operator: Operator, peer: OneBotPeer) -> None:
-    """Do what an operator of such a bot does."""
+    """Set up the bot as its operator would."""
     await operator.do("personas.save", persona="Mei", text=MEI_TEXT, revision=0)
     more = f"{MEI_TEXT}\nYou never reveal the end of a book."
     await operator.do("personas.save", persona="Mei", text=more, revision=1, note="no spoilers")

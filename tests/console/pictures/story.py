@@ -1,4 +1,4 @@
-"""The invented people, chats and conversations in the pictures of the console."""
+"""The invented people, chats and conversations in the screenshots of the console."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class StoryChat:
     """A group, or a private chat.
 
     Attributes:
-        number: Its id on the platform.
+        number: The id of the group or person on the platform.
         name: The group's name, or the person's.
-        people: The ids of the members in `PEOPLE`, those who write most first.
-        phrases: What they said in the weeks before.
+        people: The members, as keys of `PEOPLE`. Those who write most come first.
+        phrases: What people wrote here in the weeks before.
         private: Whether it is a private chat.
-        weight: How much is said in it.
+        weight: How many messages the chat has, relative to the other chats.
     """
 
     number: int
@@ -147,7 +147,7 @@ CHATS = (
     ),
 )
 MODELS = (("deepseek-chat", 14), ("qwen3-coder", 5), ("gpt-4o-mini", 2))
-"""The models of the weeks before, and how often each was asked."""
+"""The models that the bot asked in the weeks before, and how often it asked each."""
 TOOLS = (
     ("send_channel_message", 12),
     ("draw_chart", 3),
@@ -165,9 +165,9 @@ class Line:
 
     Attributes:
         chat: The number of a chat.
-        who: Who says it; a key of `PEOPLE`.
-        text: The words.
-        replies: The model's replies. Without one, the message is not for the bot.
+        who: The person who says it; a key of `PEOPLE`.
+        text: What the person says.
+        replies: The model's replies. If there are none, the message is not for the bot.
     """
 
     chat: int
@@ -263,7 +263,7 @@ MUTED = Line(
         fence("pass  # muted in this group: nothing more can be said"),
     ),
 )
-"""The platform refuses the answer to this one."""
+"""The message whose answer the platform refuses."""
 NOTES = (
     (70204, "lost the way after the quarry twice and wants the route the evening before"),
     (0, "Sunday runs begin at 8 o'clock at the bridge"),
