@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from loguru import logger
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -54,6 +56,8 @@ class OperatorApi:
         self._operator = operator
         self._actor_of = actor_of
         self._version = version
+        self._document = b""
+        self._making_document = anyio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -69,7 +73,7 @@ class OperatorApi:
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path == "openapi.json":
-            return JSONResponse(openapi_document(self._operator, self._version))
+            return Response(await self._openapi(), media_type="application/json")
         try:
             operation = self._operator.operation(path.replace("/", ".", 1))
             actor = self._actor_of(request)
@@ -78,6 +82,17 @@ class OperatorApi:
             return await _ask(request, actor, operation)
         except NekroError as error:
             return refusal(request, error)
+
+    async def _openapi(self) -> bytes:
+        """Return the OpenAPI document. It is made once, in a thread: it takes half a second, in
+        which no chat would get an answer."""
+        async with self._making_document:
+            if not self._document:
+                self._document = await anyio.to_thread.run_sync(self._made_document)
+        return self._document
+
+    def _made_document(self) -> bytes:
+        return json.dumps(openapi_document(self._operator, self._version)).encode()
 
     async def _act(
         self, request: Request, actor: Actor, operation: BoundAction[..., Any]

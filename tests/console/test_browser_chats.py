@@ -116,6 +116,21 @@ async def test_a_new_message_is_on_the_open_pages_at_once(browser: Browser, addr
     await listed.context.close()
 
 
+async def test_a_new_message_is_scrolled_into_view_unless_the_person_reads_further_up(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    for number in range(30):
+        await hear(address, f"line {number}")
+    history = shown.locator(".nc-chat-history")
+    await expect(history.get_by_text("line 29", exact=True)).to_be_in_viewport()
+    await history.evaluate("history => { history.scrollTop = 0; }")
+    await hear(address, "words at the end")
+    await expect(history.get_by_text("words at the end")).to_be_attached()
+    assert await history.evaluate("history => history.scrollTop") == 0
+    await shown.context.close()
+
+
 async def test_a_message_that_arrived_while_the_page_loaded_is_shown(
     browser: Browser, address: str
 ) -> None:

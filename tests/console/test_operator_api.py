@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from nekro_core.app.app import App
+from nekro_core.console.operator_api import OperatorApi
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
@@ -165,3 +167,26 @@ async def test_the_openapi_document_describes_every_operation(
     references = set(json.dumps(document).split('"$ref": "#/components/schemas/')[1:])
     known = document["components"]["schemas"]
     assert {each.partition('"')[0] for each in references} <= known.keys()
+
+
+async def test_chats_get_answers_while_the_openapi_document_is_made(app: App) -> None:
+    owner = Actor(name="owner", role=AccessRole.OWNER, origin=RequestOrigin.API)
+    served = OperatorApi(app.operations, lambda _: owner, "1.0")
+    turns = 0
+
+    async def chat() -> None:
+        nonlocal turns
+        while True:
+            await anyio.sleep(0.001)
+            turns += 1
+
+    transport = httpx.ASGITransport(served)
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://bot") as fresh,
+        anyio.create_task_group() as others,
+    ):
+        others.start_soon(chat)
+        first = await fresh.get("/openapi.json")
+        others.cancel_scope.cancel()
+        assert turns > 5, "the document takes some hundred milliseconds"
+        assert len(first.json()["paths"]) == len(app.operations.operations())
