@@ -267,7 +267,7 @@ async def _watches_an_answer(owner: ConsoleOperator, peer: OneBotPeer, script: M
     assert (await peer.next_send(timeout=LONG_S)).text == GREETED
     (asked,) = script.asked[CHAT]
     assert PERSONA in str(asked.messages)
-    assert "def greet(name: str)" in str(asked.messages)
+    assert "greet(name: str)" in str(asked.messages)
 
 
 async def _is_asked_beyond_the_quota(owner: ConsoleOperator, peer: OneBotPeer) -> None:
