@@ -1,11 +1,11 @@
 """Encodes the blocks of the search index. A block holds facts about 64 neighbouring messages of a
 chat.
 
-It holds for each message: the number in the store, the time, how many terms it has, bits for
-what it has (see `nekro_core.memory.search.answers`), and the signs (plus or minus) of the 512 numbers of its sentence vector. The
-signs are all zero until the sentence encoder has read the message, and again when the message is
-removed from the index. In trials, search results ranked by the signs alone were as good as those
-ranked by the numbers (decision 0039). The signs take 1/32 of the space.
+It holds for each message: the number in the store, the time, how many terms it has, bits for what
+it has (see `nekro_core.memory.search.answers`), and the signs (plus or minus) of the 512 numbers of
+its sentence vector. The signs are all zero until the sentence encoder has read the message, and
+again when the message is removed from the index. In trials, search results ranked by the signs
+alone were as good as those ranked by the numbers (decision 0039). The signs take 1/32 of the space.
 """
 
 from __future__ import annotations

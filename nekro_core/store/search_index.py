@@ -426,7 +426,9 @@ class SearchIndexRepository:
         lengths[at], traits[at] = min(message.length, 255), message.traits
         await self._database.write(
             *(_page_statement(page, data) for page, data in pages.items()),
-            _facts_statement(chat_key, replace(block, lengths=lengths, traits=traits, encoded=False)),
+            _facts_statement(
+                chat_key, replace(block, lengths=lengths, traits=traits, encoded=False)
+            ),
             SqlStatement(
                 "DELETE FROM search_changes WHERE chat_key = ? AND seq = ? AND id <= ?",
                 (str(chat_key), message.seq, change),

@@ -8,19 +8,27 @@ The loss of a question is that of a softmax over its messages: the logarithm of 
 evidence has in the sum of exp(score), negative. The weights minimize the mean loss plus `_DECAY`
 times half of the sum of their squares, with all features scaled to a standard deviation of 1.
 
+Models also search by words of the message that they look for. For that, `_BY_WORDS` searches of
+each conversation by one to three words of a message are learnt from too. They are in no figure but
+their own. Weights of fitting words and of similarity are never
+negative.
+
 *Left-out*: the questions of each conversation are ranked with weights that were learnt from the
 other conversations, so nothing is measured on what it was learnt from.
 """
 
 import asyncio
+import random
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +39,7 @@ from nekro_core.memory.search.meaning import MessageVectors
 from nekro_core.memory.search.question import read_question, searched_terms, weighted_terms
 from nekro_core.memory.search.ranking import rank
 from nekro_core.memory.search.reranking import Reranking
+from nekro_core.memory.search.terms import terms_of
 from nekro_core.memory.search.word_hits import hits_of, view_of
 from nekro_core.store import Store
 from nekro_core.tools.discovery import SentenceVectors
@@ -41,10 +50,16 @@ FOLDERS = ("development", "set")
 """The folders whose conversations are learnt from."""
 WEIGHTS = HERE.parents[1] / "nekro_core/memory/search/ranking_weights.toml"
 _DECAY = 0.02
+_BY_WORDS = 12
+_HARD = 60
+_EASY = 40
+"""Weights are learnt from the evidence, from `_HARD` other messages with the best words and
+similarity, and from `_EASY` messages by chance. Left-out, this was better than all messages."""
+_POSITIVE = ("words_", "similar_", "author_")
 _STEPS = 300
 _STEP = 0.05
 _DIGITS = 3
-_FIRST = (10, 20)
+_FIRST = (1, 10, 20)
 
 Numbers = NDArray[np.float32]
 
@@ -61,6 +76,8 @@ class Asked:
     fits: NDArray[np.bool_]
     missing: int
     """The number of messages of the evidence that are not ranked at all."""
+    by_words: bool
+    """Whether it is not a question, but words of a message."""
 
     def share(self, weights: NDArray[np.float64], first: int) -> float:
         """Return the share of the evidence among the first hits."""
@@ -81,9 +98,7 @@ async def asked_in(folder: Path, encoder: SentenceVectors | None) -> list[Asked]
     return found
 
 
-async def _of_conversation(
-    store: Store, path: Path, vectors: MessageVectors | None
-) -> list[Asked]:
+async def _of_conversation(store: Store, path: Path, vectors: MessageVectors | None) -> list[Asked]:
     name = path.name.partition(".")[0]
     key = ChatKey.parse(f"web-group_{name}")
     messages = read_lines(path)
@@ -92,7 +107,8 @@ async def _of_conversation(
     view = await view_of(store, key)
     reranking = Reranking(store, vectors, clock=lambda: 0.0)
     found: list[Asked] = []
-    for asked in read_lines(path.with_name(path.name.replace("messages", "questions"))):
+    questions = read_lines(path.with_name(path.name.replace("messages", "questions")))
+    for asked in [*questions, *_words_of(name, messages, questions[0]["lang"])]:
         question = read_question(asked["q"], asked_at(asked, messages), UTC)
         hits = await hits_of(store, view, searched_terms(question))
         terms = weighted_terms(question, hits, view.total)
@@ -111,14 +127,34 @@ async def _of_conversation(
                 evidence,
                 ranked.fits,
                 len(asked["evidence"]) - int(evidence.sum()),
+                "by_words" in asked,
             )
         )
     return found
 
 
+def _words_of(seed: str, messages: list[dict[str, Any]], language: str) -> Iterator[dict[str, Any]]:
+    """Yield searches by one to three words of a message. The evidence is each message with these
+    words; there are at most three."""
+    chance = random.Random(seed)
+    of = {each["n"]: set(_words(each["text"])) for each in messages}
+    long = [number for number, words in of.items() if len(words) >= 4]
+    wanted = _BY_WORDS
+    for number in chance.sample(long, len(long)):
+        words = chance.sample(sorted(of[number]), chance.randint(1, 3))
+        evidence = [each for each, has in of.items() if has.issuperset(words)]
+        if len(evidence) <= 3 and wanted > 0:
+            wanted -= 1
+            yield {"q": " ".join(words), "lang": language, "evidence": evidence, "by_words": True}
+
+
+def _words(text: str) -> list[str]:
+    return sorted({each for each in terms_of(text) if len(each) > 1})
+
+
 def learnt(asked: list[Asked]) -> NDArray[np.float64]:
     """Learn the weights."""
-    asked = [each for each in asked if each.evidence.any()]
+    asked = [_some(each) for each in asked if each.evidence.any()]
     rows = np.concatenate([each.features for each in asked])
     scale = rows.std(axis=0) + 1e-6
     rows = (rows / scale).astype(np.float32)
@@ -127,6 +163,7 @@ def learnt(asked: list[Asked]) -> NDArray[np.float64]:
     owner = np.repeat(np.arange(len(asked)), sizes)
     wanted = np.concatenate([each.evidence / each.evidence.sum() for each in asked])
     weights = np.zeros(rows.shape[1])
+    positive = np.array([each.startswith(_POSITIVE) for each in asked[0].names])
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, _STEPS + 1):  # Adam
         scores = rows @ weights.astype(np.float32)
@@ -136,7 +173,21 @@ def learnt(asked: list[Asked]) -> NDArray[np.float64]:
         first = 0.9 * first + 0.1 * slope
         second = 0.99 * second + 0.01 * slope**2
         weights -= _STEP * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
-    return weights / scale
+        weights = np.where(positive, np.maximum(weights, 0), weights)
+    return np.asarray(weights / scale, np.float64)
+
+
+def _some(asked: Asked) -> Asked:
+    """Return the question with the messages that are learnt from."""
+    chance = np.random.default_rng(0)
+    of = dict(zip(asked.names, asked.features.T, strict=True))
+    near = of["words_near"]
+    if "similar_own" in of:
+        near = near + 0.5 * of["similar_own"] + 0.3 * of["similar_1_before"]
+    used = asked.evidence.copy()
+    used[np.argsort(-near, kind="stable")[:_HARD]] = True
+    used[chance.choice(len(used), min(_EASY, len(used)), replace=False)] = True
+    return replace(asked, features=asked.features[used], evidence=asked.evidence[used])
 
 
 def left_out(asked: list[Asked]) -> dict[str, list[float]]:
@@ -147,7 +198,8 @@ def left_out(asked: list[Asked]) -> dict[str, list[float]]:
         for each in asked:
             if each.conversation == conversation:
                 some = [each.share(weights, first) for first in _FIRST]
-                for name in (each.language, "all", conversation):
+                names = (each.language, "all", conversation)
+                for name in ("words of a message",) if each.by_words else names:
                     shares[name].append(some)
     return {
         name: [round(mean(column), 3) for column in zip(*some, strict=True)]

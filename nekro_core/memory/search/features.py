@@ -32,6 +32,9 @@ _COVERED = {
 }
 """Features that count the terms of the question that the message or one of those around it has:
 distances from the message."""
+_ALL_POWER = 4
+"""The feature `words_all` is the share of the question that the message has, to this power: 1 for
+all terms, and little for half of them."""
 _LEAST_SCORE = 3.0
 """Scores of words are divided by the best of them, but at least by this number: about the score of
 a message with one rare term. If no message fits well, no message must get a high number."""
@@ -103,7 +106,7 @@ def _of_words(
     size, long = len(lengths), lengths.astype(np.float32)
     names = ("own", "near", "before", "long_before", "related", "related_near", *_COVERED)
     sums = {name: np.zeros(size, np.float32) for name in names}
-    author = np.zeros(size, np.float32)
+    author, share, whole = np.zeros(size, np.float32), np.zeros(size, np.float32), 0.0
     reach = range(-10, 7)
     for term in terms:
         rows = around.all(_counts(term, found.positions), reach)
@@ -115,6 +118,8 @@ def _of_words(
         if term.related:
             parts = {"related": count[0], "related_near": beside + 0.5 * further}
         else:
+            whole += term.weight
+            share += np.float32(term.weight) * (count[0] > 0)
             far = count[-4] + count[-3] + further + count[3] + count[4]
             parts = {
                 "own": count[0],
@@ -130,6 +135,7 @@ def _of_words(
     best = max(float(sums["near"].max(initial=0.0)), _LEAST_SCORE)
     return {
         "author_named": author,
+        "words_all": (share / np.float32(max(whole, 1e-6))) ** _ALL_POWER,
         **{f"words_{name.removeprefix('words_')}": each / best for name, each in sums.items()},
     }
 

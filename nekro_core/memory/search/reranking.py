@@ -29,10 +29,9 @@ _ENCODE_S = 1.0
 """Seconds after which a search does not let the encoder encode more messages. On an idle machine,
 this is enough for 400 messages."""
 _MEANS_THE_SAME = 0.25
-"""A message without a word of the question is found if its similarity is at least this."""
-_AROUND = {0: 1.0, -1: 0.8, 1: 0.3, -2: 0.3}
-"""The similarity of a message for `_MEANS_THE_SAME` is the sum of its own and those of the messages
-around it: distances and weights. A line of a chat often says little alone."""
+"""If no message has a word of the question, messages are found if the similarity of the most
+similar one is at least this. Then, as after a hit by words, the others follow in their order: in
+trials a line without any word of the question, and not similar to it, was often the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class MessageFeatures:
     Attributes:
         positions: The positions of the messages in the chat.
         seqs: Their sequence numbers in the store.
-        fits: Whether each message has words of the question around it, or is similar in meaning.
+        fits: Whether each message may be found.
         features: The features by name (`features.features_of`).
         meaning: Whether the meaning was compared.
     """
@@ -112,7 +111,8 @@ class Reranking:
         if query is not None:
             known = np.asarray(found.signs.any(axis=1), np.bool_)
             cosines = np.where(known, cosines_of(query, found.signs), np.float32(0)), known
-            fits = fits | (_similarity(cosines[0], found, places) >= _MEANS_THE_SAME)
+            if fits.any() or float(cosines[0].max()) >= _MEANS_THE_SAME:
+                fits = np.ones_like(fits)
         features = features_of(
             question, terms, found, places, cosines, total=view.total, mean_length=view.mean_length
         )
@@ -167,13 +167,3 @@ class Reranking:
         for row in await self._store.messages.rows_numbered(stored):
             texts[row["seq"]] = encoded_text(row["user_name"], terms_in(row).text)
         return [(index, texts[seq]) for index, seq in seqs.items() if texts.get(seq)]
-
-
-def _similarity(cosines: Floats, found: Neighbourhood, places: Positions) -> Floats:
-    """Return about the cosine of the question and the sum of the vectors around each message: as if
-    the vectors were at right angles to each other."""
-    around = found.around(places)
-    padded = np.append(cosines, np.float32(0))
-    total = sum(weight * padded[around[distance]] for distance, weight in _AROUND.items())
-    size = sum(weight**2 for weight in _AROUND.values()) ** 0.5
-    return np.asarray(total / size, np.float32)

@@ -1,7 +1,7 @@
 """Messages are searched in conversations: people write, and later somebody asks what was said."""
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -144,7 +144,7 @@ async def test_a_time_span_begins_and_ends_at_any_message(talk: Talk) -> None:
     begun = NOW - 100_000.0
 
     def date(number: int) -> str:
-        return datetime.fromtimestamp(begun + 60.0 * number).isoformat()
+        return datetime.fromtimestamp(begun + 60.0 * number, UTC).isoformat()
 
     for first, last in ((1, 10), (60, 70), (64, 65), (65, 129), (100, 128), (120, 140), (350, 390)):
         newest = [f"small talk number {number}, nothing more" for number in range(first, last)]
@@ -157,7 +157,7 @@ async def test_messages_whose_times_are_in_no_order_are_found_by_their_times(tal
         talk.now = NOW - 100_000.0 - 60.0 + 50_000.0 * (number % 2)
         await talk.say("Mei", f"{('early', 'late')[number % 2]} {number}")
     await talk.index()
-    until = datetime.fromtimestamp(NOW - 80_000.0).isoformat()
+    until = datetime.fromtimestamp(NOW - 80_000.0, UTC).isoformat()
     found = await talk.find(until=until, limit=50)
     assert found == [f"early {number}" for number in range(398, 298, -2)]
 
@@ -170,9 +170,11 @@ async def test_many_recalled_messages_do_not_make_a_search_read_on_and_on(talk: 
     await talk.index()
     finder = MessageFinder(talk.store, wall=lambda: NOW)
     nothing = await finder.find(talk.key, MessageQuery())
-    assert nothing.records == () and nothing.incomplete
+    assert nothing.records == ()
+    assert nothing.incomplete
     found = await finder.find(talk.key, MessageQuery(words="oldest"))
-    assert [each.seq for each in found.records] == [oldest.seq] and not found.incomplete
+    assert [each.seq for each in found.records] == [oldest.seq]
+    assert not found.incomplete
 
 
 @pytest.mark.long
@@ -182,7 +184,7 @@ async def test_the_newest_messages_of_a_million_are_listed_within_a_second(talk:
     index = talk.store.search_index
     for start in range(0, 1_000_000, 40_000):
         messages = [
-            IndexedMessage(number + 1, talk.now + 60.0 * number, 5, False)
+            IndexedMessage(number + 1, talk.now + 60.0 * number, 5, 0)
             for number in range(start, start + 40_000)
         ]
         segment = SearchSegment(
@@ -202,7 +204,7 @@ async def test_the_newest_messages_of_a_million_are_listed_within_a_second(talk:
     for number in range(20):
         await talk.say("Mei", f"new {number}")
     newest = [f"new {number}" for number in range(19, 9, -1)]
-    date = datetime.fromtimestamp(NOW - 60.0 * 1_000_000).date().isoformat()
+    date = datetime.fromtimestamp(NOW - 60.0 * 1_000_000, UTC).date().isoformat()
     for query in ({}, {"since": date}, {"until": "2100-01-01"}, {"who": "Mei", "since": date}):
         begun = time.process_time()
         assert await talk.find(**query) == newest
