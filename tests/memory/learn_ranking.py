@@ -50,7 +50,7 @@ FOLDERS = ("development", "set")
 """The folders whose conversations are learnt from."""
 WEIGHTS = HERE.parents[1] / "nekro_core/memory/search/ranking_weights.toml"
 _DECAY = 0.02
-_BY_WORDS = 12
+_BY_WORDS = 6
 _HARD = 60
 _EASY = 40
 """Weights are learnt from the evidence, from `_HARD` other messages with the best words and
