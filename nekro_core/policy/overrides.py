@@ -204,8 +204,10 @@ class PolicyOverrides(BaseModel):
             yield person.quota
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """Return the overrides of a person. Overrides for the account take precedence over
-        overrides for the platform."""
+        """Return the overrides of a person: those for the account together with those for the
+        platform. A quota for the account takes precedence over one for the platform. A person who
+        is ignored in one of the two is ignored: an entry for the account cannot end a ban on the
+        platform."""
         places: Mapping[str, PersonOverrides] = self.people
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")
