@@ -23,9 +23,9 @@ from nekro_core.chat import ChatKey
 from nekro_core.media.documents import MAX_BYTES, READABLE, DocumentReader
 from nekro_core.media.errors import MediaError, UnusableMedia
 from nekro_core.memory.knowledge.pieces import indexed_pieces, searchable
-from nekro_core.memory.notes.similar import split_words
 from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
+from nekro_core.memory.words import split_words
 from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
 from nekro_core.system.errors import NekroError
 from nekro_core.system.folder_watch import stop_event_of_watch
