@@ -176,9 +176,11 @@ class AgentRuntime:
                 quick_judge=RoleJudge(roles),
             )
             older = extensions.older
+            marks = ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall)
+            message_io.memory.scope.know_erased(marks.was_erased)
             erasure = PersonErasure(
                 message_io.store,
-                ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
+                marks,
                 outbox=message_io.outbox.admin,
                 boxes=boxes.of_chats,
                 timers=message_io.timers,
