@@ -146,7 +146,9 @@ class KnowledgeLibrary:
         scopes = [BOT]
         chats = self._folder / _CHATS
         if chats.is_dir():
-            scopes += (f"{_CHATS}/{each.name}" for each in sorted(chats.iterdir()) if each.is_dir())
+            # A link could point to the folder of another chat, or out of the data folder.
+            found_chats = (each for each in sorted(chats.iterdir()) if not each.is_symlink())
+            scopes += (f"{_CHATS}/{each.name}" for each in found_chats if each.is_dir())
         found: dict[tuple[str, str], tuple[float, int]] = {}
         for scope in scopes:
             root, count = self._folder / scope, 0
