@@ -210,8 +210,9 @@ async def test_links_in_the_folder_of_documents_are_not_followed(
     (library.folder_of(GROUP).parent / "other").symlink_to(secret, target_is_directory=True)
     await library.look()
     assert await library.files(all_chats=True) == []
-    for name in ("../../key.txt", "..\\..\\key.txt", "/etc/key.txt", "..", ".index.sqlite3.txt"):
+    for name in ("../../key.txt", "..\\..\\key.txt", "/etc/key.txt", "../...a.txt", ".index.a.txt"):
         stored = await library.learn(GROUP, name, b"the door is ochre", given_by="20002")
         path = library.folder_of(GROUP) / stored.path
         assert path.resolve().is_relative_to(library.folder_of(GROUP).resolve()), name
+        assert not path.name.startswith("."), "hidden files are not read"
     library.close()
