@@ -78,7 +78,7 @@ class Persona(BaseModel):
 
     @property
     def newest(self) -> PersonaVersion:
-        """The version in force."""
+        """The version that chats use: the one that was saved last."""
         return self.versions[-1]
 
     @property
@@ -88,7 +88,8 @@ class Persona(BaseModel):
 
 
 class PersonaLibrary:
-    """The personas of a data folder. A change is in force when the method that makes it returns.
+    """The personas of a data folder. When a method that changes a persona returns, chats already
+    use the change.
 
     Args:
         data: The data folder. The files are in its folder ``personas``, which is made at the first
@@ -114,7 +115,7 @@ class PersonaLibrary:
         self._look()
 
     def text(self, name: str) -> str | None:
-        """Return the text of a persona; None if there is none of this name."""
+        """Return the text of the persona ``name``; None if no persona in use has this name."""
         persona = self._find(name)
         return persona.newest.text if persona is not None and not persona.removed_at else None
 
@@ -253,8 +254,8 @@ class PersonaLibrary:
         self._tell()
 
     def _read_changed(self) -> None:
-        """Read the files whose size or time changed. If a file cannot be read, its last content
-        stays in force."""
+        """Read the files whose size or time changed. If a file cannot be read, chats keep using its
+        last readable content."""
         stamps = _stamps(self._folder)
         known = {path: each for path, each in self._known.items() if path in stamps}
         for path, stamp in stamps.items():
@@ -293,8 +294,8 @@ def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _parsed(document: Document) -> Persona | None:
-    """Return the persona of a document; None if the document is broken, so that the next save
-    replaces it."""
+    """Return the persona of a document, or None if the document is broken. The next save of this
+    persona then replaces the broken document."""
     try:
         return Persona.model_validate_json(document.text)
     except ValidationError:
@@ -302,7 +303,8 @@ def _parsed(document: Document) -> Persona | None:
 
 
 def _read(path: Path) -> Persona:
-    """Read a file. Raises `OSError` and `ValueError`."""
+    """Read the persona of a file. Raises `OSError` if the file cannot be read, and `ValueError` if
+    its content is not a persona."""
     try:
         persona = Persona.model_validate(json.loads(path.read_text("utf-8")))
     except ValidationError as error:

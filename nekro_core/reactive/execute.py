@@ -1,4 +1,5 @@
-"""Commands in boxes, as cells."""
+"""Runs commands in boxes. A cell holds the result of a command, and the command runs again when an
+input of the cell changes."""
 
 import json
 import shlex
@@ -179,7 +180,8 @@ async def fresh_box(source: PluginBoxSource | None, image: str) -> AsyncIterator
 async def run_command(
     box: Box, values: Mapping[str, Any], bindings: FileBindings, timeout_s: float
 ) -> ExecResult:
-    """Write the files, run the command, read the files. See `exec_`."""
+    """Write the given files into the box, run the command, and read the wanted files. See
+    `exec_`."""
     for path in bindings.given:
         await box.write_file(in_home(path), content_of(path, values[f"file:{path}"]))
     done = await box.execute(
@@ -201,12 +203,12 @@ async def run_command(
 
 
 def in_home(path: str) -> str:
-    """The absolute path in a box. A relative path begins in the home folder."""
+    """Return the absolute path in a box. A relative path begins in the home folder."""
     return path if path.startswith("/") else f"{HOME}/{path}"
 
 
 def _resolved_command(command: Any) -> Any:
-    """The command with the present values of its inputs; None while a step or argument is
+    """Return the command with the present values of its inputs; None while a step or argument is
     missing."""
     known = resolve(command)
     if isinstance(known, list):
@@ -234,7 +236,8 @@ def _step(step: Any) -> str:
 
 
 def content_of(path: str, value: Any) -> bytes:
-    """The bytes of a file: text as UTF-8, a dict or list as JSON. Raises `ReactiveError`."""
+    """Return the bytes to write to a file: text as UTF-8, a dict or list as JSON. Raises
+    `ReactiveError`."""
     match value:
         case str():
             return value.encode()

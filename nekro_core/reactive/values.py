@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Readable(Protocol[T_co]):
-    """Something with a value that may change: a cell, a computed value, an `AsyncCell`."""
+    """An object with a value that may change: a cell, a computed value or an `AsyncCell`."""
 
     def __call__(self) -> T_co:
         """Read the value; the same as `get`.
@@ -98,7 +98,8 @@ def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise
-        # reaktiv itself found the circle, when it checked whether it must compute the value.
+        # Here reaktiv itself has found the circle, when it checked whether it must compute the
+        # value again.
         node.in_circle = True
         raise _circle(node) from None
 

@@ -81,7 +81,8 @@ def _make(
 ) -> Backend:
     if name is BackendName.JAIL:
         return JailBackend(settings, tasks, clock)
-    # Imported here, so that a bot without the docker backend does not spend time on this import.
+    # This import takes time. It is inside the function so that a bot without the docker backend
+    # does not need it.
     from nekro_core.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
 
     return DockerBackend(settings, tasks, clock, owner)

@@ -46,8 +46,8 @@ class BackendUnavailable(SandboxError):
 
 
 class BoxesFull(BackendUnavailable):
-    """All boxes together use too much memory (`memory_limit`), and no memory became free in
-    time."""
+    """All boxes together use too much memory (see the module `memory_limit`), and no memory became
+    free in time."""
 
 
 class ImageUnavailable(SandboxError):
@@ -92,7 +92,7 @@ class RunLimits:
     """Wall time in which the guest's code runs. The time in which it waits for more source or for
     the answer to a call does not count."""
     output_bytes: int = 256 * 1024
-    """Limit of stdout and stderr together. Output beyond it is dropped, and
+    """Limit of stdout and stderr together, in bytes. Output beyond this limit is dropped, and
     `RunResult.output_truncated` is set."""
     calls: int = 1000
     """Allowed number of tool calls. The first call beyond this number ends the run."""
@@ -161,7 +161,7 @@ class CallFailure:
 class EndRun:
     """Answer to a call: the run ends, even if its code tries to continue. In a run that keeps its
     globals, the call raises an exception in the guest. If this exception ends the code within 0.05
-    s, the globals survive for the next run."""
+    s, the next run gets the globals."""
 
 
 Answer = CallReturn | CallFailure | EndRun
@@ -336,14 +336,14 @@ class Box(Protocol):
         """
 
     async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
-        """The status of the file at ``path``, or None if there is no such file. ``follow`` says
-        whether to follow the link if ``path`` itself is one.
+        """Get the status of the file at ``path``, or None if there is no such file. If ``path`` is
+        a link, ``follow`` says whether to get the status of the link's target.
 
         Raises `BoxFileError` for a path outside the box's own folders, and `BoxLost`.
         """
 
     async def read_file(self, path: str, *, limit: int) -> bytes:
-        """The bytes of a regular file. The path is resolved inside the box.
+        """Read the bytes of a regular file. The path is resolved inside the box.
 
         Raises `BoxFileError` (``too_large`` above ``limit`` bytes) and `BoxLost`.
         """
@@ -369,7 +369,8 @@ class Box(Protocol):
     async def glob(
         self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
     ) -> GlobResult:
-        """The files and folders that match, relative to ``working_dir`` and sorted.
+        """Find the files and folders that match ``pattern``. The paths are sorted, and relative to
+        ``working_dir``.
 
         ``*`` and ``?`` and ``[...]`` match within one name, ``**`` matches any number of folders. A
         name that begins with a dot matches only if the pattern has a dot at this place. A link to a
@@ -438,7 +439,8 @@ class Box(Protocol):
 
     async def note_files(self) -> str:
         """Return the name of the present state of the files, for the argument ``since`` of
-        `export_changes`. Sends no files, because the caller already has them."""
+        `export_changes`. Unlike `export_changes`, this call sends no files. It is for a caller that
+        already has them."""
 
     async def import_files(self, archive: bytes) -> None:
         """Restore an archive of `export_files`: its regular files, its folders, and links that lead
@@ -493,12 +495,13 @@ class Backend(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """Return True if callers should end idle boxes to free memory (`memory_limit`)."""
+        """Return True if callers should end idle boxes to free memory (see the module
+        `memory_limit`)."""
 
     @property
     def packages(self) -> BoxPackages | None:
-        """The packages that boxes can import in addition to the standard library; None if this
-        depends on the image alone."""
+        """The packages that boxes can import in addition to the standard library. None if only the
+        image of a box decides which packages it has."""
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""

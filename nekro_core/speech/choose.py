@@ -15,8 +15,8 @@ class FallbackSpeaker:
     """A `Speaker` that tries several other speakers in order.
 
     A speaker that lacks the wanted voice, or a voice for the text's language, raises
-    `VoiceUnknown`. Only then is the next speaker tried. Any other error is raised, so that a broken
-    engine is noticed.
+    `VoiceUnknown`. Only then is the next speaker tried. Any other error is raised, so that people
+    notice a broken engine.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:

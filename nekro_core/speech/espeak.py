@@ -1,4 +1,5 @@
-"""The voice engine espeak-ng: small, offline, for any language. It does not sound natural."""
+"""Speaks with the voice engine espeak-ng. The engine is small, works offline and knows most
+languages, but it does not sound natural."""
 
 import difflib
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ _TAGS = {"en-us": "en-US", "cmn": "zh", "en-gb": "en-GB", "pt-br": "pt-BR"}
 
 
 class EspeakSpeaker:
-    """A `Speaker` that uses espeak-ng's C library in its own process: the library has one state per
-    process and is not thread-safe.
+    """A `Speaker` that uses espeak-ng's C library in its own process, because the library has one
+    state per process and is not thread-safe.
 
     The default ``voice`` speaks texts in its language. For other texts, a voice of their language
     is chosen. A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN``
@@ -104,8 +105,8 @@ class EspeakSpeaker:
             default = self._resolve(self._default, names)
             if languages[default.partition("+")[0]].partition("-")[0] == language:
                 return default
-        # If the language has no voice, the English voice reads the text: a strange sound is better
-        # than none.
+        # If the language has no voice, the English voice reads the text. A strange sound is better
+        # than silence.
         return _find(language, names) or _find("en", names) or names[0]
 
     def _resolve(self, voice: str, names: Sequence[str]) -> str:

@@ -4,7 +4,8 @@ An engine's stream cannot carry descriptors. So each box gets a separate folder 
 socket, mounted read-only. The supervisor connects before untrusted code runs in the box, and then
 the socket is removed from the folder. The bot may run in a container, or the engine in a virtual
 machine. Then bot and engine do not see the same folders, and the socket does not work. The first
-box shows whether the socket works. If not, connections are relayed over the channel.
+box shows whether the socket works. If it does not work, connections are relayed over the channel
+that also carries the tool calls.
 """
 
 import asyncio
@@ -25,7 +26,8 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class DescriptorSockets:
-    """A folder of this process. It has a folder for each box that starts or runs."""
+    """The folder of all descriptor sockets of this process. For each box that starts or runs, it
+    contains a folder with the box's socket."""
 
     def __init__(self, folder: LockedTempFolder) -> None:
         self._folder = folder

@@ -22,8 +22,8 @@ _LAST_WORDS_S = 1.0
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
 """The errors that a non-blocking call raises instead of waiting. Paramiko raises `TimeoutError`."""
 _TRY_AGAIN_MS = 20
-"""Pause before the next attempt to send: `select.poll` does not show when an SSH channel can send
-more."""
+"""Pause before the next attempt to send, in milliseconds. It is needed because `select.poll` does
+not show when an SSH channel can send more."""
 
 
 class RawConnection(Protocol):

@@ -22,8 +22,8 @@ _COMPLAINT_BYTES = 2000
 
 
 class StreamDemultiplexer:
-    """Calls ``take`` with the number of a stream and its bytes. Received data may contain parts of
-    blocks."""
+    """Splits received data into blocks, and calls ``take`` with the number of a stream and some of
+    its bytes. A block may arrive in several pieces."""
 
     def __init__(self, take: Callable[[int, memoryview], None]) -> None:
         self._take = take
@@ -51,7 +51,7 @@ class StreamDemultiplexer:
 
 class AttachedStream(asyncio.BufferedProtocol):
     """Connects the engine's stream to a `Channel`. Stdout goes to the channel. The last bytes of
-    stderr are stored. If the supervisor ends, these bytes are given as the reason."""
+    stderr are stored. If the supervisor ends, the channel gets these bytes as the reason."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

@@ -4,8 +4,8 @@ import secrets
 from dataclasses import dataclass
 
 _FIRST, _COUNT = 1_000_000_000, 800_000_000
-"""The first id and the number of ids. All these ids are far above the ids of people and
-services."""
+"""The first id and the number of ids. All these ids are far above the ids that machines give to
+people and services."""
 _FIRST_REMAPPED, _COUNT_REMAPPED = 10_000, 50_000
 """The first id and the number of ids if the engine maps user ids. A container then usually has only
 65,536 ids."""

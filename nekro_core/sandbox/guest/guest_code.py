@@ -16,7 +16,8 @@ import guest_values
 from guest_minimal_stdlib import dumps, loads
 from guest_wire import BlockingChannel
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

@@ -57,8 +57,8 @@ def main() -> None:
         os.set_inheritable(fd_socket, False)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "fd_socket": fd_socket is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
-    # READY is sent before this import, so that the host can work while most of the supervisor's
-    # code is imported.
+    # READY has been sent before this import. So the host can continue while most of the
+    # supervisor's code is imported.
     import guest_supervisor
 
     guest_supervisor.serve(limits, host, fd_socket, score)

@@ -11,7 +11,8 @@ from nekro_core.sandbox.guest import guest_wire as wire
 _READ_BYTES = 65536
 
 _BODY_LIMIT = 256 * 1024 * 1024
-"""Limit in bytes of the body of one frame from a supervisor; larger than the largest value."""
+"""Limit in bytes of the body of one frame from a supervisor. It is larger than the largest value
+that a call may have."""
 
 
 class FrameSender(Protocol):
@@ -80,8 +81,8 @@ class Channel(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: the buffer for received bytes. It is reused; for `asyncio.Protocol`, asyncio
-        would allocate 256 KiB for each read."""
+        """Asyncio: the buffer for received bytes. The buffer is reused. With an `asyncio.Protocol`,
+        asyncio would allocate 256 KiB for each read."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -89,8 +90,8 @@ class Channel(asyncio.BufferedProtocol):
         self.receive(memoryview(self._received)[:nbytes])
 
     def receive(self, data: memoryview) -> None:
-        """Handle received bytes. `AttachedStream` calls this too: its channel is a part of another
-        stream."""
+        """Handle received bytes. `AttachedStream` calls this too, because its channel is only a
+        part of what the container's stream carries."""
         self._buffer += data
         try:
             while found := wire.split(self._buffer, _BODY_LIMIT):

@@ -13,7 +13,8 @@ from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, Sandbox
 from nekro_core.sandbox.tools.text import UTF8_MARGIN, slice_text
 
 _LARGEST = 2**53
-"""The largest whole number up to which all JSON parsers read whole numbers exactly."""
+"""The largest ``offset`` that a call may name. Up to this number, all JSON parsers read whole
+numbers exactly."""
 
 
 async def read_file(call: SandboxToolCall) -> SandboxToolResult:

@@ -33,8 +33,8 @@ def invalid(message: str) -> SandboxToolError:
 
 @dataclass(frozen=True, slots=True)
 class ToolInput:
-    """The checked input of a call. ``values`` are the values by name, including default values.
-    ``given`` are the names that the model wrote."""
+    """The checked input of a call. ``values`` has the values by name, including default values.
+    ``given`` has the names that the model wrote."""
 
     values: Mapping[str, Any]
     given: frozenset[str]
@@ -54,8 +54,8 @@ class ToolInput:
         return value
 
     def file_path(self, name: str) -> str:
-        """Return the path of a file in a box. Links are resolved later, inside the box. A path
-        whose text alone, without links, leads out of `_FOLDERS` is refused here. Raises
+        """Return the path of a file in a box. Links are resolved later, inside the box. A path is
+        refused here if its text leads out of `_FOLDERS`, whatever its links are. Raises
         `SandboxToolError`."""
         value = self.path(name)
         full = posixpath.normpath(posixpath.join(HOME, value))
@@ -117,7 +117,8 @@ def read_input(tool: str, given: object) -> ToolInput:
 def _check(name: str, value: object, schema: Mapping[str, Any]) -> None:
     wanted = schema["type"]
     if wanted == "number":
-        # In Python a bool is an int. JSON texts may have infinite numbers.
+        # A bool is refused here, because in Python a bool is an int. An infinite number is refused
+        # too: a JSON text may contain one.
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         fits = fits and math.isfinite(value)  # type: ignore[arg-type]
     else:
