@@ -8,13 +8,13 @@ from nekro_core.store.engine import Value
 from nekro_core.store.errors import StoreError
 
 MOST_ROWS = 10_000
-"""Maximum number of rows of a result. A longer result is refused, not cut, so that nobody takes a
-part of it for the whole."""
+"""Maximum number of rows of a result. A longer result is refused. It is not cut, because somebody
+might take a part for the whole."""
 LIMIT_S = 5.0
-"""The most seconds that a query may take."""
+"""Maximum number of seconds that a query may take."""
 LONGEST_SQL = 20_000
 LARGEST_VALUE = 10_000_000
-"""The most bytes of one value on SQLite."""
+"""Maximum number of bytes of one value on SQLite."""
 
 
 class GuestQueryRefused(StoreError):

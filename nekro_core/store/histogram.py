@@ -18,7 +18,7 @@ class LatencySummary:
     """A summary of latencies, in seconds. ``p50`` and ``p95`` are at most 10 % off.
 
     Attributes:
-        number: How many there were.
+        number: How many latencies there were.
         p50: The median; 0 if there were none.
         p95: The 95th percentile; 0 if there were none.
     """

@@ -7,8 +7,8 @@ from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
-"""Maximum number of characters of a call's arguments that are stored. It is enough for text and too
-little for a picture."""
+"""Maximum number of characters of a call's arguments that are stored. This is enough for a text,
+but not for a picture."""
 
 _LOOKED_UP = 200
 """Maximum number of runs whose turns one query looks up."""
@@ -36,8 +36,9 @@ class RunRepository:
         """Store that a run starts.
 
         The write is queued when this method returns, so the run is committed before any of its
-        messages. ``turn_id`` is 0 for a run without a turn. ``stop`` is the run's reason to stop
-        until `end` is called. The result may be awaited more than once. Raises `UniqueConflict`.
+        messages. ``turn_id`` is 0 for a run without a turn. Until `end` is called, ``stop`` is
+        stored as the reason why the run ended. The result may be awaited more than once. Raises
+        `UniqueConflict`.
         """
         return self._database.write(
             SqlStatement(

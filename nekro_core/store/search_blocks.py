@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from nekro_core.system.arrays import NDArray, np
 
 BLOCK = 64
-"""Number of messages of a block. A search reads the blocks of its best 200 messages: 1.2 MB."""
+"""Number of messages of a block. A search reads the blocks of its best 200 messages. They have at
+most 1.2 MB."""
 VECTOR_BYTES = 64
 """Bytes of a message's vector: one bit for each of 512 numbers."""
 
@@ -50,8 +51,8 @@ class SearchBlock:
         times: Their times.
         lengths: How many terms each message has.
         asks: Whether each message only asks.
-        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each message.
-        encoded: Whether the sentence encoder has read all of them.
+        vectors: The signs of the messages' vectors, a row of `VECTOR_BYTES` for each message.
+        encoded: Whether the sentence encoder has read all messages of the block.
     """
 
     number: int

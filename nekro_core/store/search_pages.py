@@ -48,7 +48,7 @@ def lengths(postings: Postings) -> NDArray[np.float32]:
 
 
 def moved(postings: Postings, by: int) -> Postings:
-    """Return the postings with all positions larger by ``by``, for a segment that begins
+    """Add ``by`` to all positions. This makes the postings right for a segment that begins
     earlier."""
     return postings + np.uint32(by << _POSITION)
 
