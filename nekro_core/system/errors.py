@@ -2,7 +2,7 @@
 
 
 class NekroError(Exception):
-    """nekro-core refuses something or cannot do it.
+    """nekro-core refuses to do something, or cannot do it.
 
     Every error class of the framework derives from this class, so ``except NekroError`` catches
     them all. Some classes also derive from a builtin error: `ChatKeyError` is a `ValueError`, and

@@ -48,7 +48,7 @@ _TRIES = 3
 
 
 class DocumentsDiffer(DocumentError):
-    """Files and shared documents differ, and nothing says which are newer. ``names`` are the names
+    """Files and shared documents differ, and it is unknown which are newer. ``names`` are the names
     of the documents that differ."""
 
     def __init__(self, names: Sequence[str], remedy: str) -> None:
@@ -66,7 +66,7 @@ class BrokenDocument(DocumentError):
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """The revisions that had the same text: of the shared document and of the file."""
+    """A revision of the shared document and a revision of the file that had the same text."""
 
     shared: str
     own: str
@@ -85,8 +85,8 @@ class WorkingCopies:
         patterns: The names of the documents, as patterns for `DocumentStore.listed`.
         secret: The names, or patterns of names, of the documents that contain secrets.
         in_existing_folders: Patterns of documents that are not copied, unless their folder exists.
-            Such a folder belongs to something that this process may not have, for example to an
-            installed plugin.
+            Such a folder belongs for example to a plugin that may be installed only in another
+            process.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class WorkingCopies:
         Args:
             to_shared: True to copy the files to the shared documents, False to copy the shared
                 documents to the files.
-            overwrite: Copy also the documents that differ, and remove the documents that the source
+            overwrite: Also copy the documents that differ, and remove the documents that the source
                 does not have.
 
         Raises:
@@ -307,12 +307,14 @@ class WorkingCopies:
         except BrokenDocument as error:
             self._complain(name, str(error))
         except DocumentConflict:
-            logger.debug("{} changed again meanwhile", name)  # The next call sees it.
+            # The next call takes over this change.
+            logger.debug("{} changed again meanwhile", name)
 
     async def _settle_both(self, name: str, theirs: str | None, mine: str | None) -> None:
         if await self._equal(name, theirs, mine):
             return
-        # One side removed the document: the text of the other side stays.
+        # One side has removed the document, and the other side has changed it. The changed text
+        # stays.
         if mine is None or theirs is None:
             await (self._pull if mine is None else self._push)(name, theirs, mine)
             return
@@ -328,7 +330,8 @@ class WorkingCopies:
         await self._pull(name, theirs, mine)
 
     async def _equal(self, name: str, theirs: str | None, mine: str | None) -> bool:
-        """Return whether both sides have the same text, and note it."""
+        """Return whether both sides have the same text. If they have, store their revisions in the
+        file `STATE`."""
         if theirs is None or mine is None:
             if theirs is mine:
                 self._known().pop(name, None)
@@ -354,7 +357,7 @@ class WorkingCopies:
         """Copy the file to the shared document."""
         found = await self._files.read(name)
         if (found.revision if found else None) != mine:
-            return  # The file changed again; the next call copies it.
+            return  # The file has changed again. The next call copies it.
         if found is not None:
             await anyio.to_thread.run_sync(_check_form, name, found.text)
         shared = await self._write_shared(name, found.text if found else None, theirs)
