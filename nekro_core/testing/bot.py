@@ -159,8 +159,8 @@ class Bot:
 
         Args:
             tool: The tool's name.
-            *args: Its arguments by position.
-            **kwargs: Its arguments by name.
+            *args: The tool's arguments by position.
+            **kwargs: The tool's arguments by name.
 
         Returns:
             The value that the model's code would get; see `Chat.call`.
@@ -347,8 +347,8 @@ class Chat:
 
         Args:
             tool: The tool's name.
-            *args: Its arguments by position.
-            **kwargs: Its arguments by name.
+            *args: The tool's arguments by position.
+            **kwargs: The tool's arguments by name.
 
         Returns:
             The value that the model's code would get: the value of a tool method, the text of an

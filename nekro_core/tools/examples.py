@@ -45,8 +45,8 @@ def worked_examples(code: str) -> tuple[Example, ...]:
 
 
 def script_language(text: str) -> str:
-    """Get ``ja`` for a text with kana, ``zh`` for one with Chinese characters and no kana, else
-    ``en``."""
+    """Guess the language of a text from its characters. Return ``ja`` if it has kana, ``zh`` if it
+    has Chinese characters and no kana, and otherwise ``en``."""
     if any("\u3041" <= character <= "\u30ff" for character in text):
         return "ja"
     if any("\u4e00" <= character <= "\u9fff" for character in text):

@@ -9,7 +9,7 @@ from nekro_core.tools.tool import Parameter, Tool
 
 _INDENT = "    "
 _EXAMPLES = 2
-"""Maximum number of worked examples in a stub's docstring. A small model gets the others
+"""Maximum number of worked examples in a stub's docstring. A small model gets the other examples
 separately."""
 
 
@@ -37,7 +37,7 @@ def stub(tool: Tool, name: str = "") -> str:
 
 def outline(tool: Tool, name: str = "") -> str:
     """Write the tool as a signature and a few indented lines, for a large model: what it does, its
-    arguments, result and errors. It has no worked examples and no headings, which were two fifths
+    arguments, result and errors. It has no worked examples and no headings. These were two fifths
     of the stubs of the built-in tools.
 
     ``name`` is the name in the model's code; empty for the tool's own name.
@@ -51,8 +51,8 @@ def outline(tool: Tool, name: str = "") -> str:
     lines += (f"Raises: {each}" for each in tool.raises)
     body = _indented("\n".join(line for line in lines if line.strip()))
     shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
-    # Leave out "| None", which the default shows too, and the type of the result if there is a line
-    # "Returns".
+    # "| None" is left out, because the default shows it too. The type of the result is left out if
+    # there is a line "Returns".
     parameters = ", ".join(_parameters(tool.parameters)).replace(" | None = None", " = None")
     returns = f" -> {tool.returns_type}" if tool.returns_type and not tool.returns else ""
     return f"{shown}({parameters}){returns}\n{body}"

@@ -1,4 +1,4 @@
-"""Learns from conversations of people to whom a line is addressed that names nobody:
+"""Learns, from conversations of people, to whom a line is addressed if it names nobody. Run it with
 `make follows DATA=FOLDER`.
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
@@ -41,11 +41,11 @@ from nekro_core.agent.participation.trees import BoostedTrees
 
 FOLDS = 3
 WARM_UP = 100
-"""Number of lines before the first annotated one for which the first trees estimate whom the line
+"""For this many lines before the first annotated line, the first trees estimate whom the line
 answers."""
 KEPT = 0.15
-"""For most people it is plain that a line is not addressed to them. Only this share of them is used
-for learning, with a correspondingly higher weight."""
+"""For most people, it is plain that a line is not addressed to them. Only this share of these
+examples is used for learning, and each has a correspondingly higher weight."""
 KEPT_PLAUSIBLE = 0.6
 PRECISION = 0.85
 """The threshold is the lowest probability at which this share of the lines above it is really
@@ -109,7 +109,7 @@ class Examples:
 
 
 def read_trees(trees: list[Any], columns: Sequence[str]) -> BoostedTrees:
-    """Make trees that can be evaluated from their form in the file."""
+    """Make trees that can be evaluated. ``trees`` has them in the form of the file."""
     return BoostedTrees.read(trees, len(columns))
 
 
@@ -153,8 +153,8 @@ def later_examples(
     trees, one set for each fold.
 
     A column is the probability that the line continues a line of its own speaker. The second trees,
-    which are not learnt yet, will compute it. Until then the column is 1 if the line does so, else
-    0.
+    which are not learnt yet, will compute it. Until then the column is 1 if the line continues such
+    a line, and 0 otherwise.
     """
     fold, day = job
     random = np.random.default_rng(fold)

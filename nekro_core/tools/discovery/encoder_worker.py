@@ -11,9 +11,9 @@ from typing import Any
 from nekro_core.system.workers.loop import Answer, serve
 
 _KEPT = 8192
-"""Maximum number of cached vectors, one for each text. A vector takes 2 kB."""
+"""Maximum number of cached vectors. Each text has one vector, which takes 2 kB."""
 _IDLE_S = 120.0
-"""Idle seconds after which the process ends and frees its memory. If another search follows, it
+"""If the process is idle for this many seconds, it ends and frees its memory. A further search
 usually comes within this time."""
 
 

@@ -14,7 +14,8 @@ from tests.peers.synapse import Person, Synapse
 pytestmark = pytest.mark.long
 
 SILENCE_S = 1.0
-"""The adapter's timeout for a send that gets no answer. Other sends have a much longer one."""
+"""The adapter's timeout, in seconds, for a send that gets no answer. Other sends have a much longer
+timeout."""
 
 
 class Harness:

@@ -105,7 +105,8 @@ async def test_after_a_restart_an_added_account_connects_and_a_paused_account_st
 
 async def test_a_wrong_token_is_refused_and_reported(bot: Bot) -> None:
     await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
-    for wrong in ("nonsense", TOKEN):  # an account with a token of its own refuses the shared one
+    # An account with a token of its own refuses the shared token too.
+    for wrong in ("nonsense", TOKEN):
         async with bot.peer("20003", token=wrong, reconnect_s=None) as second:
             with anyio.fail_after(30):
                 while not second.refusals:

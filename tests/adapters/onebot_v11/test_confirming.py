@@ -27,7 +27,8 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 async def doubtful(
     bot: Bot, peer: OneBotPeer, chat: ChatKey, *segments: Segment, arrives: bool = True
 ) -> UncertainDelivery:
-    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
+    """Make a chat with one message of a person and one of the bot, and then send a message whose
+    outcome is unknown."""
     kind, native = ("group", "30003") if chat is GROUP else ("private", "10001")
     asked = peer.account.message((kind, native), 10001, "hello")
     earlier = await bot.send(chat, "earlier")

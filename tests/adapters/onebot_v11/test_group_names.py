@@ -31,7 +31,7 @@ async def test_a_group_name_that_is_in_the_event_is_not_requested(
     assert "get_group_info" not in {call.action for call in peer.calls}
 
 
-async def test_if_the_request_for_its_name_fails_a_group_has_no_name(
+async def test_a_group_has_no_name_if_the_request_for_the_name_fails(
     bot: Bot, peer: OneBotPeer
 ) -> None:
     peer.answer("get_group_info", Failed())

@@ -48,7 +48,8 @@ async def test_large_videos_and_voices_are_sent_in_pieces(
 async def test_an_implementation_that_takes_no_pieces_gets_a_link(
     bot: Bot, peer: OneBotPeer, large: Media
 ) -> None:
-    """The link needs no setting. It uses the address at which the implementation found the bot."""
+    """The operator need not set an address for the link. The link uses the address at which the
+    implementation has connected to the bot."""
     bot.driver.server_app.mount(MOUNTED, bot.host.links)
     peer.account.takes_pieces = False
     receipt = await bot.send(GROUP, File(large))
