@@ -147,8 +147,8 @@ class Bot:
 
         Args:
             code: Python code that the model answers with, one text for each reply. These replies
-            come before the replies in ``reply``. reply: Replies that the model gives unchanged
-            after ``code``.
+                come before the replies in ``reply``.
+            reply: Replies that the model gives unchanged after ``code``.
         """
         codes = [code] if isinstance(code, str) else code
         replies = [reply] if isinstance(reply, str) else reply

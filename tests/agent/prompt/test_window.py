@@ -1,4 +1,5 @@
-"""The window of a chat's history keeps its beginning until the window is full."""
+"""A prompt shows the newest part of a chat's history, the window. The window keeps its beginning
+until it is full."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ def test_after_a_restart_a_long_history_begins_in_its_newer_half() -> None:
     assert window_begin(seqs[:50], [20] * 50, begin=0, most_tokens=2000, most=1000) == 1
 
 
-def test_the_number_of_messages_is_bounded_too() -> None:
+def test_a_window_has_a_maximum_number_of_messages() -> None:
     seqs = [*range(11, 111)]
     assert window_begin(seqs, [1] * 100, begin=11, most_tokens=2000, most=100) == 11
     assert window_begin(seqs, [1] * 100, begin=5, most_tokens=2000, most=100) == 61, (
