@@ -143,7 +143,7 @@ def required_permission(
     """Return the permission that the settings require for a command. Return None if the command is
     switched off.
 
-    ``names`` are the command's names after `folded`. ``own`` is the permission that its plugin
+    ``names`` has the command's names, after `folded`. ``own`` is the permission that its plugin
     requires.
     """
     if any(folded(name) in names for name in settings.off):

@@ -1,5 +1,5 @@
-"""Values that are recomputed when their inputs change, as in a spreadsheet. An input or a result
-may come from the network, a box or a model.
+"""Computes values that are computed again when their inputs change, as in a spreadsheet. An input
+or a result may come from the network, a box or a model.
 
 ::
 

@@ -26,7 +26,7 @@ OUTPUT: Final = 1024 * 1024
 MAX_FILE: Final = 16 * 1024 * 1024
 """Maximum number of bytes of a file that is read from a box."""
 _OUTPUTS: Final = frozenset({"text", "json", "bytes"})
-_END_S: Final = 10.0  # longest wait for the end of a box
+_END_S: Final = 10.0  # This is the longest wait for the end of a box, in seconds.
 
 Step: TypeAlias = str | Sequence[str]
 """A text for the shell, or a program with its arguments, which the shell does not interpret."""
@@ -72,7 +72,8 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class FileBindings:
-    """The files of a command: ``given`` are written before it runs, ``wanted`` are read after."""
+    """The files of a command. The files ``given`` are written before the command runs. The files
+    ``wanted`` are read after it."""
 
     given: Mapping[str, Any]
     wanted: Mapping[str, str]

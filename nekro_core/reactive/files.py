@@ -1,4 +1,4 @@
-"""Cells that read or write files of long-lived boxes."""
+"""Makes cells that read or write files of long-lived boxes."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -55,9 +55,9 @@ class SandboxHandle:
     """A long-lived box that cells depend on. `sandbox` makes this object; the first use creates the
     box.
 
-    When the image changes, the old box is destroyed with its files, and its cells run again in a
-    new box. Making a handle raises `NoScope` outside of a scope and `NotHere` inside of a
-    `computed`. It raises `ReactiveError` if the scope's `Resources` lack what the handle needs:
+    When the image changes, the old box and its files are destroyed, and the cells of the handle run
+    again in a new box. Making a handle raises `NoScope` outside of a scope and `NotHere` inside of
+    a `computed`. It raises `ReactiveError` if the scope's `Resources` lack what the handle needs:
     ``pool`` for a handle with a name, ``boxes`` for a handle without a name.
 
     Args:
@@ -204,7 +204,7 @@ class SandboxHandle:
             yield used.box
 
     def close(self) -> None:
-        """Called when the scope ends. A box without a name is destroyed."""
+        """Release the box, because the scope ends. A box without a name is destroyed."""
         if self._closed:
             return
         self._closed = True
@@ -249,7 +249,7 @@ class SandboxHandle:
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
         except ImageMismatch:
-            self._made_of = None  # this handle did not make the box and must not destroy it
+            self._made_of = None  # This handle did not make the box, so it must not destroy it.
             raise
 
     async def _destroy(self) -> None:

@@ -1,4 +1,5 @@
-"""The inputs of a cell: a private copy, and a key that changes when an input changes."""
+"""Reads the inputs of a cell. Makes a private copy of them, and a key that changes when an input
+changes."""
 
 import copy
 import hashlib

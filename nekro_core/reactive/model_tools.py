@@ -1,4 +1,4 @@
-"""Tools that a model calls natively, and the loop that runs its calls."""
+"""Defines tools that a model calls natively, and the loop that runs the model's calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace

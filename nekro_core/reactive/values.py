@@ -1,4 +1,4 @@
-"""Values on which other values depend: `cell` holds a value, `computed` derives a value.
+"""Makes values on which other values depend. `cell` holds a value, and `computed` derives a value.
 
 A `computed` depends on the values that it reads. An `AsyncCell` depends on its inputs. The library
 reaktiv stores these dependencies. This module adds two things: an error is stored like a value, and

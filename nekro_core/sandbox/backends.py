@@ -47,7 +47,7 @@ async def open_backend(
 ) -> Backend:
     """Open the first backend that passes its self-check. The backend's tasks run in ``tasks``.
 
-    The caller closes the backend before ``tasks`` ends. ``owner`` is as in `make_backends`. If no
+    The caller closes the backend before ``tasks`` ends. `make_backends` describes ``owner``. If no
     backend passes, raises `BackendUnavailable` with every failed check and its remedy.
     """
     failures: list[str] = []

@@ -1,4 +1,5 @@
-"""The contract between callers that want code executed and backends that isolate this code.
+"""Defines the contract between two sides: callers that want code executed, and backends that
+isolate this code.
 
 A *backend* makes *boxes*. A box stores files and executes *runs*, one at a time. A run receives its
 code in pieces, each of whole top-level statements. The code can call functions of the host. A run
@@ -105,7 +106,7 @@ class RunLimits:
 class GuestFunction:
     """A function of the host that the guest can call.
 
-    ``names`` are its names in the guest's globals, plain or dotted (``send_image``,
+    ``names`` has its names in the guest's globals, plain or dotted (``send_image``,
     ``chat.send_image``). `GuestCall.name` is always the first of them. ``help()`` shows
     ``signature`` and ``doc``. The host validates the arguments of a call, the guest does not.
     """
@@ -483,7 +484,8 @@ class Backend(Protocol):
         """Start a box and check from inside how it is confined. A failed check raises no error."""
 
     async def images(self) -> tuple[str, ...]:
-        """The possible values of `BoxSpec.template`, sorted. Some are prepared at their first use.
+        """Return the possible values of `BoxSpec.template`, sorted. Some images are prepared at
+        their first use.
 
         ``python`` is always one of them. A name with a version (``python:3.11``, ``node:22``) is
         listed only if exactly this version is available.

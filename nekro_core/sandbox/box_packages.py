@@ -1,4 +1,5 @@
-"""The Python packages that every box of the jail can import: numpy, pandas, matplotlib and others.
+"""Fetches the Python packages that every box of the jail can import: numpy, pandas, matplotlib and
+others.
 
 They are fetched once for a version of Python and a kind of machine, as wheels, into a folder that
 all boxes see read-only. The folder exists from the start and is empty at first. So a box that was

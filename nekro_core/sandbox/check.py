@@ -1,4 +1,4 @@
-"""The self-check of a backend: a run inside a box checks how the box is confined.
+"""Does the self-check of a backend: a run inside a box checks how the box is confined.
 
 The check is the same for every backend. The run inspects its own process, tries operations that
 must fail, and reports the results through a tool call.

@@ -95,7 +95,7 @@ class MemoryLimit:
         return self.used > self.limit * _CROWDED
 
     def describe(self) -> str:
-        """A text about this limit, for an operator."""
+        """Describe this limit for an operator."""
         return f"all boxes together at most {self.limit // _MIB} MB"
 
     async def admit(self, box: MeasuredBox | None = None) -> None:

@@ -77,7 +77,7 @@ class BoxSupply:
         """Open a supply. Leaving the context destroys its boxes. If there are no boxes, ``report``
         is called with the reason, and again each time the reason changes.
 
-        ``owner`` is as in `open_backend`. With ``fetch_packages``, the packages of boxes
+        `open_backend` describes ``owner``. With ``fetch_packages``, the packages of boxes
         (`BoxPackages`) are fetched in the background if they are missing.
         """
         supply = cls(settings, first_pause_s)
@@ -144,7 +144,7 @@ class BoxSupply:
         return self._backend is not None and self._backend.crowded
 
     async def images(self) -> tuple[str, ...]:
-        """The image names that `take` accepts, sorted. Raises `BackendUnavailable`."""
+        """Return the image names that `take` accepts, sorted. Raises `BackendUnavailable`."""
         await self._decided.wait()
         if self._backend is None:
             raise BackendUnavailable(self._failure)

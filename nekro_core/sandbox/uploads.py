@@ -1,5 +1,5 @@
-"""Files below ``/app/uploads``. The host writes these files into a box, and the box's code can only
-read them."""
+"""Counts and limits the files below ``/app/uploads``. The host writes these files into a box, and
+the box's code can only read them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -26,7 +26,7 @@ class FallbackSpeaker:
         self.name = "+".join(speaker.name for speaker in speakers)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """The voices of all speakers, in the order of the speakers."""
+        """List the voices of all speakers, in the order of the speakers."""
         return tuple([info for speaker in self._speakers for info in await speaker.voices()])
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:

@@ -1,4 +1,5 @@
-"""A program that uses espeak-ng through ctypes. Only `nekro_core.speech.espeak` runs it.
+"""Speaks with espeak-ng, which it calls through ctypes. This is a program that only
+`nekro_core.speech.espeak` runs.
 
 Source of names and numbers: ``speak_lib.h`` of espeak-ng 1.52.
 """

@@ -1,7 +1,7 @@
 """Stores the notes. A note is something that was said in a chat and that the bot should remember.
 
-A note belongs to the chat in which it was said. All reads name the chats whose notes may be read,
-so that no note reaches another chat by accident.
+A note belongs to the chat in which it was said. The caller of each read names the chats whose notes
+may be read. So no note reaches another chat by accident.
 """
 
 from collections.abc import Collection, Sequence
@@ -246,8 +246,8 @@ class NoteRepository:
         return len(rows)
 
     async def delete_of_person(self, instances: Collection[str], user_id: str) -> int:
-        """Delete the notes about a person, and the notes that the person said, in all chats of
-        these instances. Returns their number."""
+        """Delete the notes about a person, and the notes about what the person said, in all chats
+        of these instances. Returns their number."""
         there, beginnings = chat_key_in(instances)
         ((*rows,),) = await self._database.write(
             SqlStatement(

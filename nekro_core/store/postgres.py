@@ -1,4 +1,5 @@
-"""The engine for PostgreSQL. A pool of connections reads, and one connection writes.
+"""Implements the database engine for PostgreSQL. A pool of connections reads, and one connection
+writes.
 
 The writing connection holds an advisory lock of the database. A process that loses this connection
 loses the lock and can no longer write. So two bots never write to the same database, even if the

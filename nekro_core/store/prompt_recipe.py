@@ -43,7 +43,7 @@ class RecordLines(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
 ):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
-    message. ``steps`` are the first record's number, and then the difference from each record's
+    message. ``steps`` has the first record's number, and then the difference from each record's
     number to the next. ``marks`` says which lines were marked, and how. Bit 1 means unanswered, and
     bit 2 the question of another turn. Since form 2 there are more bits (see
     `nekro_core.agent.prompt.line_marks`)."""

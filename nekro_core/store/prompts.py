@@ -74,7 +74,7 @@ class PromptRepository:
     def add(
         self, row: PromptRow, parts: Collection[PromptPart], *, beside: Sequence[SqlStatement] = ()
     ) -> Awaitable[object]:
-        """Queue a prompt, and those of its parts that are not stored yet. ``beside`` are further
+        """Queue a prompt, and those of its parts that are not stored yet. ``beside`` has further
         statements for the same transaction."""
         now = self._clock()
         named = {part.hash: part for part in parts}

@@ -76,7 +76,7 @@ class VectorIndex:
             self._database.close()
 
     def names(self) -> list[str]:
-        """The names of all collections."""
+        """Return the names of all collections."""
         with self._lock, closing(self._database.execute("SELECT name FROM collections")) as rows:
             return sorted(name for (name,) in rows)
 

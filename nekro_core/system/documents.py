@@ -273,7 +273,7 @@ class FileDocuments:
         return seen[1]
 
     def names_now(self, pattern: str) -> list[str]:
-        """Return the names of the files that match a pattern of `listed`. It blocks."""
+        """Return the names of the files that match a pattern of `listed`. This call blocks."""
         try:
             found = [each for each in self._folder.glob(pattern) if each.is_file()]
         except OSError as error:

@@ -48,7 +48,7 @@ _TRIES = 3
 
 
 class DocumentsDiffer(DocumentError):
-    """Files and shared documents differ, and it is unknown which are newer. ``names`` are the names
+    """Files and shared documents differ, and it is unknown which are newer. ``names`` has the names
     of the documents that differ."""
 
     def __init__(self, names: Sequence[str], remedy: str) -> None:

@@ -75,8 +75,8 @@ class TimerScheduler:
                 await self._rows.news.wait()
 
     async def mend(self) -> None:
-        """Compute all next due times again. Called at the start and after the clock was set
-        back."""
+        """Compute all next due times again. This is needed at the start, and after the clock was
+        set back."""
         now = self._wall()
         for row in self._rows.all():
             right = rescheduled(row, now)

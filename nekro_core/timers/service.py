@@ -1,4 +1,4 @@
-"""The interface of timers for other rooms: sets, lists, changes and deletes timers."""
+"""Sets, lists, changes and deletes timers. Other rooms use this interface."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable

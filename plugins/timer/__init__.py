@@ -1,4 +1,5 @@
-"""Reminders: a timer wakes the chat's agent at a time, once or repeatedly."""
+"""Lets the agent set timers. A timer wakes the agent of its chat at a certain time, once or
+repeatedly."""
 
 from nekro_core.api import recurring_timer, timer
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure

@@ -1,4 +1,5 @@
-"""The workbench: named sandboxes of a chat, in which the AI runs commands and stores files."""
+"""Gives the AI the workbench: named sandboxes of its chat, in which it runs commands and stores
+files."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Boxes in containers of a Docker engine, on this machine or another."""
+"""Makes boxes in containers of a Docker engine, on this machine or another."""
 
 import logging
 import time

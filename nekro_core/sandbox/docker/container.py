@@ -1,4 +1,4 @@
-"""The engine's configuration of a box's container.
+"""Makes the configuration of a box's container, in the form that the engine needs.
 
 It contains all settings that confine the container. Source of the names: the Engine API, "Create a
 container".
@@ -116,13 +116,14 @@ def _host_config(
 ) -> dict[str, Any]:
     quarter = max(spec.disk_bytes // 4, _MIB)
     files = spec.disk_bytes * 2 + quarter * 2
-    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs count as memory
+    memory = spec.memory_bytes + files + _SPARE_BYTES  # Files in a tmpfs count as memory.
     return {
         "AutoRemove": True,
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        # The engine's own seccomp filter stays active; the supervisor adds ours to it.
+        # The engine's own seccomp filter stays active. The supervisor adds the filter of this
+        # project.
         "SecurityOpt": ["no-new-privileges"],
         # The container gets no /dev/shm from the engine, because the engine does not limit the
         # number of files in it.

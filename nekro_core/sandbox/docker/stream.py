@@ -66,23 +66,23 @@ class AttachedStream(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio: the stream is connected."""
+        """asyncio calls this when the stream is connected."""
         self._transport = cast(asyncio.WriteTransport, transport)
         self.channel.connection_made(transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: the buffer for received bytes."""
+        """Return the buffer for received bytes. asyncio calls this before it reads."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Asyncio: some bytes were received."""
+        """asyncio calls this when some bytes were received."""
         try:
             self._blocks.feed(memoryview(self._received)[:nbytes])
         except ProtocolError as error:
             self.channel.fail(f"its engine sent {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Asyncio: the stream has ended."""
+        """asyncio calls this when the stream has ended."""
         self._transport = None
         if exc is None and (said := self._complaint.decode("utf-8", "replace").strip()):
             self.channel.fail(f"its supervisor ended: {said}")

@@ -90,7 +90,7 @@ class Egress:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Egress"]:
-        """Serve proxies until the context ends. ``environment`` are the variables that a box with a
+        """Serve proxies until the context ends. ``environment`` has the variables that a box with a
         proxy gets (default: `box_environment`)."""
         tasks = anyio.create_task_group()
         await tasks.__aenter__()

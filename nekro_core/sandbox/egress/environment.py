@@ -1,4 +1,4 @@
-"""The environment variables that tell programs in a box the address of the proxy."""
+"""Makes the environment variables that tell programs in a box the address of the proxy."""
 
 from urllib.parse import urlsplit
 

@@ -1,4 +1,4 @@
-"""Limits of the boxes' network access, and the traffic budget of an owner."""
+"""Defines the limits of the boxes' network access, and counts the traffic of an owner."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

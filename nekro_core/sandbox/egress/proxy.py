@@ -1,4 +1,4 @@
-"""An HTTP proxy for one box. It applies the box's rules."""
+"""Serves an HTTP proxy for one box. The proxy applies the box's network rules."""
 
 import logging
 import re

@@ -1,4 +1,5 @@
-"""The executor's loop. It runs commands as child processes, and globs and archives in threads.
+"""Runs the executor's loop. It executes commands as child processes, and globs and archives in
+threads.
 
 The executor is a subreaper: background processes of commands that have ended become its children.
 A process of a run cannot become a descendant of the executor. So at the end of a run, all

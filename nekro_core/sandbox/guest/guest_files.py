@@ -233,8 +233,8 @@ def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
 
 
 def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: int) -> int:
-    """Like `write`, for a file of ``size`` bytes with holes. ``data`` yields pairs of an offset and
-    the bytes at this offset."""
+    """Do the same as `write`, for a file of ``size`` bytes that has holes. ``data`` yields pairs of
+    an offset and the bytes at this offset."""
 
     def fill(file: Any) -> None:
         for offset, piece in data:

@@ -72,7 +72,7 @@ class _Walk:
         return found
 
     def visit(self, folder: int, path: str, positions: set[int], depth: int) -> None:
-        """Match the files and folders in an open folder. ``positions`` are the numbers of the parts
+        """Match the files and folders in an open folder. ``positions`` has the numbers of the parts
         that their names may match."""
         if depth > _DEPTH:
             self.cut_short = True

@@ -73,7 +73,7 @@ class RunManager:
         """Start the next run. ``then`` has the frames for this run that arrived together with its
         START."""
         settings = loads(text)
-        self._file_count = None  # files that exist already do not count for this run
+        self._file_count = None  # Files that exist already do not count for this run.
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -180,8 +180,8 @@ class RunManager:
                 self._poll.unregister(number)
         # This reads the rest of the output. No process writes to the pipe any more.
         run.take_output(1024)
-        # `starved` is always called, because the call resets the meter's count: kills in this run
-        # must not count as kills in the next run.
+        # `starved` is always called, because the call resets the meter's count. Otherwise kills in
+        # this run would count as kills in the next run.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))

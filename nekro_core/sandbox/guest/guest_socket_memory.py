@@ -89,7 +89,7 @@ def _tcp(net: str, machine: int) -> int:
             with open(f"{net}/{name}", "rb") as file:
                 busy += _busy(file.read().splitlines()[1:])
         except FileNotFoundError:
-            continue  # this kernel does not have the protocol
+            continue  # This kernel does not have the protocol.
     return min(machine, busy * full)
 
 

@@ -1,5 +1,5 @@
-"""The supervisor's loop: it handles frames of the host, the run and the executor, and does work
-while the box is idle."""
+"""Runs the supervisor's loop. It handles frames of the host, the run and the executor. While the
+box is idle, it frees memory and prepares the next run."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Supervisor:
         elif has_idle_work:
             self._idle()
         elif runs.executor and time.monotonic() < self.look_at:
-            pass  # it is too early to measure the memory again
+            pass  # It is too early to measure the memory again.
         elif not self.told or runs.executor:
             self._let_go()
         else:

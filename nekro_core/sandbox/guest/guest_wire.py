@@ -1,5 +1,5 @@
-"""The frames between a run, the supervisor of its box, and the host. The host imports this module
-too.
+"""Defines the frames that a run, the supervisor of its box, and the host send each other. The host
+imports this module too.
 
 A frame is a head of 16 bytes (kind, number, length of its text, length of its body, each 32 bits,
 network byte order), then a JSON text, then raw bytes. The supervisor reads only the heads of a
@@ -161,7 +161,7 @@ class BlockingChannel:
         return bool(select.select([self.incoming], [], [], 0)[0])
 
     def received(self) -> Frame | None:
-        """Return the next frame if it is complete, else None."""
+        """Return the next frame if it is complete. Otherwise return None."""
         return split(self.buffer, UNLIMITED, UNLIMITED)
 
     def receive(self) -> Frame:

@@ -123,7 +123,7 @@ class CgroupManager:
         return tuple(root for root, _ in self._roots)
 
     def describe(self) -> str:
-        """A text for operators: which resources the groups limit."""
+        """Say, for operators, which resources the groups limit."""
         return f"{', '.join(sorted(self.controllers))} by a cgroup (version {self.version})"
 
     def make(self, box_id: str, spec: BoxSpec) -> BoxCgroup:

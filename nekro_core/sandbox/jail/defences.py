@@ -1,4 +1,4 @@
-"""The defences of a box. Each has a name, so that a test can switch it off.
+"""Lists the defences of a box. Each has a name, so that a test can switch it off.
 
 A test of an attack runs twice, with the defence switched on and off. With the defence switched off,
 the attack must succeed. This proves that the test can notice a successful attack. No setting

@@ -87,7 +87,7 @@ class JailProcesses:
         return cls(launched, complaints, free)
 
     def complaint(self) -> str:
-        """The last 2,000 bytes that the launcher printed to stderr."""
+        """Return the last 2,000 bytes that the launcher printed to stderr."""
         size = os.fstat(self._complaints.fileno()).st_size
         said = os.pread(self._complaints.fileno(), 2000, max(size - 2000, 0))
         return said.decode(errors="replace").strip()

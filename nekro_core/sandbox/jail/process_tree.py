@@ -81,7 +81,7 @@ def proportional_memory(pids: Iterable[int]) -> int:
         except PermissionError:
             memory += usage([pid]).memory_bytes
         except OSError:
-            pass  # the process has ended
+            pass  # The process has ended.
     return memory
 
 
@@ -98,7 +98,7 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
         except PermissionError:
             found += unknown
         except OSError:
-            pass  # the process has ended
+            pass  # The process has ended.
     return found
 
 

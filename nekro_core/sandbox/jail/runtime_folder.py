@@ -1,4 +1,5 @@
-"""The files on the host's disk that boxes need while a backend is open.
+"""Makes the folder with the files that boxes need while a backend is open. It is on the host's
+disk.
 
 ::
 
@@ -45,7 +46,7 @@ class RuntimeFolder:
         return self.path / "guest"
 
     def uploads(self, box_id: str) -> Path:
-        """The folder of one box's uploads."""
+        """Return the folder of one box's uploads."""
         return self.path / "uploads" / box_id
 
     def remove(self) -> None:

@@ -57,7 +57,7 @@ class BoxTemplate:
     """Modules that the supervisor imports while it is idle."""
 
     def arguments(self) -> Iterator[str]:
-        """Bubblewrap's options for ``binds`` and ``links``."""
+        """Yield bubblewrap's options for ``binds`` and ``links``."""
         for path, place in self.binds:
             yield from ("--ro-bind", str(path), place)
         for target, place in self.links:

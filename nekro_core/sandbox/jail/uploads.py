@@ -1,4 +1,4 @@
-"""The uploads of one box: a folder on the host that the box sees read-only."""
+"""Stores the uploads of one box in a folder on the host, which the box sees read-only."""
 
 import os
 import secrets

@@ -120,8 +120,9 @@ async def _move(
     readable: socket.socket | None,
     writable: socket.socket | None,
 ) -> int:
-    """Move some bytes and return how many. While no byte can be moved, wait for ``readable`` or
-    else for ``writable``. Return 0 at the end, or if no byte was moved for a minute."""
+    """Move some bytes and return how many. While no byte can be moved, wait until the socket
+    ``readable`` has bytes or the socket ``writable`` accepts bytes. One of the two is given. Return
+    0 at the end, or if no byte was moved for a minute."""
     with anyio.move_on_after(_STALL_S):
         while True:
             try:

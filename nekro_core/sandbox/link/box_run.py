@@ -1,4 +1,5 @@
-"""The host's part of one run: sends source to the run, answers its calls, limits its time."""
+"""Does the host's part of one run: it sends source to the run, answers the run's calls, and limits
+its time."""
 
 import asyncio
 import logging

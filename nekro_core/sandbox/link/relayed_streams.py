@@ -1,4 +1,5 @@
-"""Connections of a box that the supervisor relays in numbered frames.
+"""Sends and receives the data of a box's connections, if the supervisor relays them in numbered
+frames.
 
 Each side may send at most `WINDOW` bytes that the other side has not read yet. So no stream delays
 the tool calls on the same channel, and unread bytes need little memory. See `guest_wire`.
@@ -152,7 +153,7 @@ class RelayedListener:
         return len(self._accepted) <= _BACKLOG
 
     def close(self) -> None:
-        """Close the listener without sending a frame. Called at the end of the box."""
+        """Close the listener without sending a frame, because the box has ended."""
         self._closed = True
         self._wake()
 

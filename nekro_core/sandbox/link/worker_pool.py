@@ -1,4 +1,4 @@
-"""A pool of tasks that answer the calls of runs. Each task answers one call after another.
+"""Keeps a pool of tasks that answer the calls of runs. Each task answers one call after another.
 
 A call arrives in a callback of the event loop. There are two reasons not to start a task for it. In
 a callback, anyio can start a task only if anyio itself started the event loop, but here the web

@@ -1,4 +1,4 @@
-"""One named box, from its first use to its destruction."""
+"""Manages one named box, from its first use to its destruction."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -247,8 +247,8 @@ class NamedBox:
             return True
 
     async def end(self) -> None:
-        """End the processes of the box without saving, even if the box is in use. Called when the
-        bot ends."""
+        """End the processes of the box without saving, even if the box is in use. This is for the
+        end of the bot."""
         if self.state is BoxState.RUNNING:
             await self._set_asleep()
 

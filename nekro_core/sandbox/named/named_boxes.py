@@ -1,4 +1,4 @@
-"""All named boxes of all owners. Decides which of them are put to sleep."""
+"""Manages all named boxes of all owners, and decides which of them are put to sleep."""
 
 import logging
 from collections.abc import Callable
@@ -154,4 +154,4 @@ class NamedBoxes:
 
 
 async def _leave_as_it_is(owner: str, name: str, box: Box) -> None:
-    """The default for ``equip``: change nothing in a new box."""
+    """Change nothing in a new box. This is the default for ``equip``."""

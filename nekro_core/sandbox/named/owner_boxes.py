@@ -1,4 +1,4 @@
-"""The boxes of one owner: find, make, use, list and destroy them by name."""
+"""Finds, makes, uses, lists and destroys the boxes of one owner by their names."""
 
 import logging
 import math
@@ -27,11 +27,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBoxLimits:
-    """The limits and default values of named boxes. ``default_image`` and ``sleep_after_s`` are the
-    defaults of a new box. ``running`` limits the number of running boxes of all owners together,
-    and ``idle_bytes`` the memory of their idle boxes. Above one of these two limits, the box that
-    was unused longest is put to sleep. ``per_owner`` limits the boxes of one owner, running or
-    sleeping."""
+    """The limits and default values of named boxes. A new box gets ``default_image`` and
+    ``sleep_after_s``, unless its creator says otherwise. ``running`` limits the number of running
+    boxes of all owners together, and ``idle_bytes`` the memory of their idle boxes. Above one of
+    these two limits, the box that was unused longest is put to sleep. ``per_owner`` limits the
+    boxes of one owner, running or sleeping."""
 
     default_image: str = "python"
     sleep_after_s: float = 600.0

@@ -1,5 +1,5 @@
-"""A web application that wraps the bot's web application. It serves requests for host names of
-previews, and forwards all others to the bot."""
+"""Wraps the bot's web application in another one, which serves requests for host names of previews
+and forwards all others to the bot."""
 
 import re
 from enum import Enum

@@ -85,8 +85,9 @@ def _without_ours(cookies: bytes) -> bytes:
 
 
 def _location(value: bytes, port: int) -> bytes:
-    """If a redirect goes to the server's own address in the box, change it to a path, so that it
-    goes to the preview. Other redirects are not changed; the browser follows them."""
+    """Return the target of a redirect for the browser. If it is the server's own address in the
+    box, return only the path, so that the browser stays in the preview. Any other target is not
+    changed."""
     try:
         parts = urlsplit(value.decode("latin-1"))
         own = parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""The tools ``browse``, ``sandbox_create`` and ``sandbox_list``."""
+"""Implements the tools ``browse``, ``sandbox_create`` and ``sandbox_list``."""
 
 from typing import Any
 

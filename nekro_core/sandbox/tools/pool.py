@@ -1,4 +1,5 @@
-"""The objects that the tools use: the boxes of one owner, the limits of a call, and the call."""
+"""Defines the objects that the tools use: the boxes of one owner, the limits of a call, and the
+call itself."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager

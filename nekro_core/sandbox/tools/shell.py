@@ -1,4 +1,4 @@
-"""The tool ``shell``."""
+"""Implements the tool ``shell``."""
 
 import secrets
 from typing import Any

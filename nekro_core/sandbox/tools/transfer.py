@@ -1,4 +1,4 @@
-"""The tool ``transfer``."""
+"""Implements the tool ``transfer``."""
 
 import posixpath
 from contextlib import AsyncExitStack, aclosing

@@ -81,8 +81,8 @@ class RotatedLogFiles:
         return [path for path in numbered if path.is_file()]
 
     def pieces(self) -> Generator[bytes, None, None]:
-        """Yield the content of all files, oldest first. It blocks. A file that is renamed meanwhile
-        is read to its end. Raises `OSError`."""
+        """Yield the content of all files, oldest first. Reading blocks. A file that is renamed
+        meanwhile is read to its end. Raises `OSError`."""
         opened = []
         try:
             for path in self.paths():

@@ -89,9 +89,9 @@ class McpServers:
         environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
         """Start the servers in the folder's ``mcp.json``, and follow changes of this file.
-        ``${NAME}`` in it stands for a secret of the server or a variable of ``environment``. This
-        method does not wait until the servers have started. At the end of the block, all servers
-        are ended. A server's problem is logged and shown in its state."""
+        ``${NAME}`` in the file stands for a secret of the server or a variable of ``environment``.
+        This method does not wait until the servers have started. At the end of the block, all
+        servers are ended. A server's problem is logged and shown in its state."""
         async with background_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")

@@ -1,4 +1,4 @@
-"""Reading a mail: its text, whether a program wrote it, and whether its sender is verified."""
+"""A mail is read: its text, whether a program wrote it, and whether its sender is verified."""
 
 import email
 import email.policy

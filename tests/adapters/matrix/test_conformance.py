@@ -35,7 +35,8 @@ class Harness:
         return await self._bot.host.received(count)
 
     async def shown(self, count: int) -> list[str]:
-        """The texts that a client shows. An edited message has the text of its newest edit."""
+        """Return the texts that a client shows. An edited message has the text of its newest
+        edit."""
         own = self._bot.account.user_id
         said = await self._person.until_said(self._room, count, of=own)
         changes = {

@@ -1,4 +1,5 @@
-"""The names of groups arrive with the messages."""
+"""A message of a group has the name of the group. If the event lacks the name, the adapter asks the
+implementation for it."""
 
 from tests.adapters.onebot_v11.running import Bot
 from tests.peers.onebot_v11 import Failed, OneBotPeer

@@ -71,7 +71,7 @@ class Web:
         return await self.client.post(f"/api/v1/rooms/{room}/messages", json=body, headers=headers)
 
     def stranger(self, **headers: str) -> httpx.AsyncClient:
-        """A client without the token."""
+        """Make a client without the token."""
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60, verify=NO_TLS)
 
 

@@ -15,7 +15,7 @@ from tests.agent.pictures import png
 
 
 def bomb() -> bytes:
-    """A PNG of a few kilobytes that claims 400 megapixels."""
+    """Make a PNG of a few kilobytes that claims to have 400 megapixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (

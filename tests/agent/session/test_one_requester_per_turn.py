@@ -47,10 +47,10 @@ class Wishes:
         return fence("\n".join([*calls, "send_channel_message('done')"]))
 
     async def carry_out(self, _ctx: AgentCtx, wish: str) -> str:
-        """Do it.
+        """Do what a person wishes.
 
         Args:
-            wish: What.
+            wish: What to do.
         """
         self.seen.append((_ctx.from_user_id, wish))
         return "done"
@@ -252,7 +252,7 @@ async def test_a_timer_belongs_to_the_person_who_asked_for_it(
         """Set a timer.
 
         Args:
-            what: To be told.
+            what: What to tell the person.
         """
         await bot.store.timers.put(  # The bot's own timer tool stores a timer in the same way.
             TimerRow(
