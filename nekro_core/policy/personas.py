@@ -68,7 +68,8 @@ class PersonaVersion(BaseModel):
 
 
 class Persona(BaseModel):
-    """A named persona. ``versions`` are oldest first. ``removed_at`` is 0 unless it was removed."""
+    """A named persona. ``versions`` are oldest first. ``removed_at`` is the time at which the
+    persona was removed, or 0."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -125,7 +126,7 @@ class PersonaLibrary:
         return tuple(sorted(found, key=lambda each: each.name.casefold()))
 
     def get(self, name: str) -> Persona:
-        """Return a persona, also a removed one. Raises `UnknownPersona`."""
+        """Return a persona, even if it was removed. Raises `UnknownPersona`."""
         persona = self._find(name)
         if persona is None:
             raise UnknownPersona(f"there is no persona {name!r}")
@@ -321,7 +322,8 @@ def _plain(name: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Return the name of a persona's file. Names that differ only in case have the same file."""
+    """Return the name of a persona's file. Two names that differ only in capital and small letters
+    give the same file name."""
     return f"{name.casefold()}.json"
 
 

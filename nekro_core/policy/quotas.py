@@ -38,7 +38,7 @@ class QuotaSources(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUsage:
-    """A quota and its usage. ``whose`` is ``user``, ``chat`` or ``bot``."""
+    """A quota and its usage. ``whose`` says whose quota it is: ``user``, ``chat`` or ``bot``."""
 
     whose: str
     quota: Quota

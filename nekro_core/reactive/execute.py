@@ -116,9 +116,9 @@ def exec_(
 
     The cell is idle while there is no command or while the content of a file to write is None. The
     cell fails with `CommandTimeout` after ``timeout_s``. It fails with `OutputMissing` if the
-    command ends with 0 and has not written a requested file, with `ReactiveError` if the scope has
-    no boxes, and with the box's own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in one scope
-    at once; further commands wait.
+    command ends with 0 and has not written a requested file. It fails with `ReactiveError` if the
+    scope has no boxes, and with the box's own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in
+    one scope at once; further commands wait.
 
     Args:
         command: A text for the shell, or a list of steps. One shell runs the steps and stops after

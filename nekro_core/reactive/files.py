@@ -35,7 +35,7 @@ class Written:
 
     Attributes:
         size: The size of the file in bytes.
-        ok: Always True, so that the result can be used like an `ExecResult`.
+        ok: Always True. With this attribute, the result can be used like an `ExecResult`.
     """
 
     size: int

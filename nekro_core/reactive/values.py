@@ -1,7 +1,7 @@
 """Makes values on which other values depend. `cell` holds a value, and `computed` derives a value.
 
 A `computed` depends on the values that it reads. An `AsyncCell` depends on its inputs. The library
-reaktiv stores these dependencies. This module adds two things: an error is stored like a value, and
+reaktiv stores these dependencies. This module adds two things. An error is stored like a value. And
 each value says whether it is final or depends on a function that still runs.
 """
 

@@ -137,8 +137,8 @@ class GuestCall:
 @dataclass(frozen=True, slots=True)
 class CallReturn:
     """Answer to a call: the call returns this value to the guest. The value may be any object that
-    can be pickled. If the guest cannot import the object's class, it gets a plain object with the
-    same data.
+    can be pickled. If the guest cannot import the object's class, the guest gets a plain object
+    with the same data.
 
     ``shown`` says whether the value is printed if the call is the last expression of the code.
     With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` has only the output
@@ -325,9 +325,10 @@ class Box(Protocol):
         is given, such a stream is also written in full (up to 16 MiB) to the file ``spill_to`` plus
         ``.stdout`` or ``.stderr``. Missing folders are made.
 
-        Raises `BoxFileError` if the command did not start: ``not_found`` and ``invalid_input`` are
-        about the working folder, or about the program if the command is a sequence; other codes
-        are ``permission_denied``, ``too_large`` and ``limit``. Raises `BoxesFull` and `BoxLost`.
+        Raises `BoxFileError` if the command did not start. The codes ``not_found`` and
+        ``invalid_input`` are about the working folder, or about the program if the command is a
+        sequence. Other codes are ``permission_denied``, ``too_large`` and ``limit``. Raises
+        `BoxesFull` and `BoxLost`.
         """
 
     def set_environment(self, variables: Mapping[str, str]) -> None:
@@ -395,7 +396,7 @@ class Box(Protocol):
         """
 
     async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> UnpackResult:
-        """Unpack the pieces of `pack`, so that the file or folder has the path ``path``. Missing
+        """Unpack the pieces of `pack`. The unpacked file or folder gets the path ``path``. Missing
         parent folders are made.
 
         If a file is unpacked and ``path`` is a folder, the file gets its old name in this folder.

@@ -17,8 +17,8 @@ from nekro_core.speech.text import clean_text, language_of
 from nekro_core.speech.wav import PcmSound, write_wav
 
 _WORDS_A_MINUTE = 165
-"""The normal speed in words a minute. It is slower than espeak's default of 175, so that it is
-easier to follow."""
+"""The normal speed in words a minute. It is slower than espeak's default of 175, because people can
+follow it more easily."""
 _MOST_SECONDS = 600.0
 """The longest sound in seconds. A text of 2,000 digits, which is read as one number, would be far
 longer."""
@@ -124,8 +124,9 @@ class EspeakSpeaker:
 
 
 def _find(tag: str, names: Sequence[str]) -> str | None:
-    """Find the voice for a language tag: the voice of the whole tag; if there is none, the voice of
-    its language without a region; if there is none, a voice of its language with any region."""
+    """Find the voice for a language tag. The best one is the voice of the whole tag. The second
+    best is the voice of its language without a region. The third best is a voice of its language
+    with any region."""
     plain = tag.partition("-")[0]
     for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:

@@ -84,7 +84,7 @@ class Speaker(Protocol):
 
         Args:
             text: The text to speak, at most 2,000 characters.
-            voice: The name of a voice; None to choose one by the text's language.
+            voice: The name of a voice. With None, a voice is chosen by the text's language.
             speed: 0.5 to 2.0; 1.0 is natural.
 
         Returns:

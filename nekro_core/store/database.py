@@ -50,8 +50,9 @@ class SqlStatement(NamedTuple):
 def upsert(
     table: str, row: Mapping[str, Value], *, key: Collection[str], fixed: Collection[str] = ()
 ) -> SqlStatement:
-    """Return the statement that inserts a row or, if a row with the same ``key`` exists, updates
-    that row except its ``fixed`` columns. The names of tables and columns must be constants."""
+    """Return the statement that inserts a row. If a row with the same ``key`` exists, the statement
+    updates that row, but not its ``fixed`` columns. The names of tables and columns must be
+    constants."""
     changed = (each for each in row if each not in key and each not in fixed)
     return SqlStatement(
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) "

@@ -141,7 +141,8 @@ class DecisionRepository:
 
     async def of(self, seq: int) -> MessageDecision | None:
         """Get the decision about a message. Returns None if the bot has not decided yet, if the
-        message is the bot's own, or if a version of the bot without decisions received it."""
+        message is the bot's own, or if a version of the bot that did not store decisions received
+        it."""
         rows = await self._database.read(
             "SELECT decision, decision_detail, turn_id FROM messages WHERE seq = ?", seq
         )

@@ -50,7 +50,8 @@ class DatabaseDocuments:
         self._kept = kept
 
     def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
-        """Return the same documents, with ``secret`` as the names of those that contain secrets."""
+        """Return a view of the same documents, in which ``secret`` names the documents that contain
+        secrets."""
         return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
 
     async def read(self, name: str) -> Document | None:
@@ -59,7 +60,7 @@ class DatabaseDocuments:
         return _document(newest[0]) if newest and not newest[0]["removed"] else None
 
     async def revision(self, name: str) -> str | None:
-        """See `DocumentStore.revision`. It reads one row of an index."""
+        """See `DocumentStore.revision`. This reads one row of an index."""
         number, removed = await self._newest(check_name(name))
         return None if removed else str(number)
 
@@ -74,7 +75,7 @@ class DatabaseDocuments:
         await self._add(check_name(name), "", expected, removed=True)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
-        """See `DocumentStore.listed`. It reads one row for each revision of all documents."""
+        """See `DocumentStore.listed`. This reads one row for each revision of all documents."""
         try:
             rows = await self._database.read(
                 "SELECT name, MAX(number) AS number, "

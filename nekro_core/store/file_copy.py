@@ -11,7 +11,8 @@ from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
 _PAGES = 512
-"""Number of pages that one step copies: 2 MiB. The copying can be stopped between two steps."""
+"""Number of pages that one step copies. They have 2 MiB. The copying can be stopped between two
+steps."""
 _BUSY_S = 10.0
 
 

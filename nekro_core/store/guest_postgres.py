@@ -99,8 +99,9 @@ async def _offer(connection: Any, query: GuestQuery) -> None:
 
 
 def checked_sql(query: GuestQuery, schemas: set[str]) -> str:
-    """Get the SQL without its comments. Raises `GuestQueryRefused` if it is more than one SELECT,
-    or could read more than the offered tables. ``schemas`` has the schemas of the database."""
+    """Get the SQL without its comments. Raises `GuestQueryRefused` if the SQL is more than one
+    SELECT, or could read more than the offered tables. ``schemas`` has the schemas of the
+    database."""
     pieces = [*_tokens(query)]
     while pieces and pieces[-1][1] in (";", " "):
         pieces.pop()

@@ -1,5 +1,5 @@
-"""Describes a SELECT whose text a plugin wrote. The engines run it so that it reads nothing but the
-tables that the bot offers to it."""
+"""Describes a SELECT whose text a plugin wrote. The engines run this SELECT so that it can read
+only the tables that the bot offers to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

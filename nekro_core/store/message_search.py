@@ -1,7 +1,7 @@
 """Searches the text of messages, in one chat or in all, newest first.
 
 The console uses this search, not `nekro_core.store.search_index`. The index finds whole terms in
-one chat; this search finds any part of a word, in one chat or in all. A call reads messages from
+one chat. This search finds any part of a word, in one chat or in all. A call reads messages from
 the newest on and stops after a short time; the next call continues where this call stopped. So a
 search never delays the storing of messages that arrive meanwhile.
 """

@@ -127,7 +127,7 @@ class MessageRepository:
         return self._newest
 
     def skip_to(self, seq: int) -> None:
-        """Use only numbers above this one from now on."""
+        """From now on, use only numbers above ``seq``."""
         self._last_seq = max(self._last_seq, seq)
 
     def reserve(self) -> int:
@@ -395,7 +395,7 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def hide(self, record: Record) -> None:
-        """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
+        """Mark a record so that prompts and searches do not show it, as if it was recalled. Its
         content stays in the store. The record's decision says that a plugin hid it, and not that
         its author recalled it."""
         await self._database.write(
@@ -414,8 +414,8 @@ def unique_id_of(message_id: str) -> str | None:
 
 def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
     """Return the unique id for a message whose platform id already exists in another chat of the
-    account. The programs of some platforms use ids of 31 bits; among 50,000 messages, it is then
-    likely that two have the same id."""
+    account. The programs of some platforms use ids of 31 bits. Then it is likely that two of 50,000
+    messages have the same id."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 

@@ -5,8 +5,8 @@ no words of people. Parts of a chat may contain words of people: what plugins ad
 what code printed, what tools returned. It is not known whose words these are. So all parts of the
 chats in which the person wrote are deleted; the viewer of prompts shows gaps in their place. Parts
 of other chats are deleted if they contain the person's id, name or a line that the person wrote. In
-the chats in which the person wrote, the recorded results of calls are deleted too (only replays
-need them), and the errors of models, which may quote a prompt.
+the chats in which the person wrote, two more things are deleted: the recorded results of calls,
+which only replays need, and the errors of models, which may quote a prompt.
 """
 
 import json

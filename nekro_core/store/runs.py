@@ -99,8 +99,9 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def of_same_turns(self, run_ids: Collection[str]) -> list[list[RunRecord]]:
-        """Get all runs of the turns to which these runs belong: one list for each turn, oldest turn
-        first, runs in order. Of more than 200 ``run_ids`` only the last 200 are looked up."""
+        """Get all runs of the turns to which these runs belong. There is one list for each turn,
+        the oldest turn first. The runs of a turn are in order. Of more than 200 ``run_ids`` only
+        the last 200 are looked up."""
         wanted = [*run_ids][-_LOOKED_UP:]
         if not wanted:
             return []

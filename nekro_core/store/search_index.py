@@ -5,7 +5,7 @@
 The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
 position. It never changes. The index of a chat consists of segments (parts of the index, not the
 segments of a message), one after another. Each segment holds the terms of some consecutive
-messages. When eight neighbouring segments have the same size, they are merged into one, so a chat
+messages. When eight neighbouring segments have the same size, they are merged into one. So a chat
 with a million messages has about fifteen segments. The newest messages, up to two hundred, are in
 no segment: a search reads them from the table of messages itself. So a message can be found as soon
 as it is stored, and a crash cannot lose it from the index.
@@ -416,8 +416,8 @@ class SearchIndexRepository:
         )
 
     async def remove_of_erased(self, chat_keys: Iterable[ChatKey]) -> None:
-        """Delete the terms of all changed messages of these chats, so that the database contains no
-        words of an erased person when this method returns."""
+        """Delete the terms of all changed messages of these chats. When this method returns, the
+        database contains no words of an erased person."""
         async with self.writing:
             for chat_key in {*chat_keys, *await self.chats_with_changes()}:
                 await self.remove_changed(chat_key)

@@ -47,8 +47,9 @@ _FEW_BATCHES = 4
 """Maximum number of batches of `_CANDIDATES` names that are read at first. These batches are almost
 always enough."""
 _MOST_BATCHES = 50
-"""Maximum number of batches of `_CANDIDATES` names that are read at all. The end of the ranking may
-be inexact if those who used most in the span are far from those who used most of all time."""
+"""Maximum number of batches of `_CANDIDATES` names that are read at all. If many others used more
+of all time, a subject that used much in the span may be missed. Then the end of the ranking is
+inexact."""
 _TOKENS = "prompt_tokens + completion_tokens"
 _SUMMED = {each: each for each in SUMMED}
 _SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)

@@ -381,10 +381,10 @@ class TurnRepository:
         user_id: str | None = None,
         instances: Collection[str] = (),
     ) -> Usage:
-        """Return the total usage of the steps that began at ``since`` or later: of all chats, of a
-        chat with its threads (or of one thread), or of a person. Plugins' requests to models for
-        that chat or person are included. A person's id is valid on only one platform, so
-        ``instances`` restricts which chats count; if it is empty, all chats count."""
+        """Return the total usage of the steps that began at ``since`` or later. It is the usage of
+        all chats, of a chat with its threads (or of one thread), or of a person. Plugins' requests
+        to models for that chat or person are included. A person's id is valid on only one platform,
+        so ``instances`` restricts which chats count; if it is empty, all chats count."""
         where = "started >= ?"
         values: list[Value] = [since]
         if chat_key is not None:

@@ -7,8 +7,8 @@ that no version of the bot can use. On PostgreSQL all migrations run in one tran
 operator must make the backups.
 
 In a new file the tables are created by `new_tables.sql`, in 10 ms instead of half a second. Tests
-check that the models and all migrations together lead to the same tables; `python -m
-tests.store.new_tables` writes that file anew.
+check that this file, the models, and all migrations together lead to the same tables. `python -m
+tests.store.new_tables` writes the file anew.
 """
 
 import os

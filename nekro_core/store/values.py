@@ -206,8 +206,8 @@ class TimerRow:
 
     ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
     ``over``. ``due`` is the next time, 0 if there is none. ``told_due`` is the latest due time that
-    a record of the chat's history has reported, and ``record_seq`` is the number of this record;
-    both are 0 before the first report.
+    a record of the chat's history has reported. ``record_seq`` is the number of this record. Both
+    are 0 before the first report.
     """
 
     timer_id: str

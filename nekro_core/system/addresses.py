@@ -25,8 +25,8 @@ _NOT_OUTSIDE = tuple(
         ),
     )
 )
-"""Networks that are not public, although at least one supported version of Python calls them
-global."""
+"""Networks that are not public, although `ipaddress` calls them global in at least one supported
+version of Python."""
 
 
 def is_public(address: Address) -> bool:

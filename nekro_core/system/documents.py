@@ -31,8 +31,8 @@ KEPT = 20
 have a few kilobytes."""
 MAX_NAME = 200
 MAX_CHARS = 10_000_000
-"""The longest text of a document. A persona with 200 versions has at most eight million characters;
-a larger text is refused, because a document is read as a whole at each change."""
+"""The longest text of a document. A persona with 200 versions has at most eight million characters.
+A larger text is refused, because a document is read as a whole at each change."""
 _PART = r"\w(?:[\w .()·-]*[\w.)-])?"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _REVISIONS = "revisions"

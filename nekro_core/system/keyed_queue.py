@@ -76,8 +76,8 @@ class KeyedLimiter:
 class KeyedQueue:
     """Runs the jobs of a key one after another, and the jobs of different keys concurrently.
 
-    If a job fails, the error is logged and the next job runs, so that one bad message does not
-    block its chat.
+    If a job fails, the error is logged and the next job runs. So one bad message does not block its
+    chat.
 
     Args:
         tasks: The task group that runs the jobs.

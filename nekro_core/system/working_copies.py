@@ -1,4 +1,5 @@
-"""Keeps copies of shared documents in a folder, and takes over changes from both sides.
+"""Keeps copies of shared documents in a folder. A change of a document is copied to the folder, and
+a change of a file is copied to the document.
 
 When several processes share the documents of a database, each has copies of them as files of its
 data folder. Code that reads files reads these copies, and an operator edits the copies like other
@@ -185,7 +186,8 @@ class WorkingCopies:
             return copied
 
     async def compared(self) -> dict[str, str]:
-        """Return for each document whether both sides have the same text, in words."""
+        """Describe in words, for each document, whether it is on both sides and whether both have
+        the same text."""
         shared, own = await self._both()
         found = {}
         for name in sorted({*shared, *own}):

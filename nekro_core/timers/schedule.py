@@ -3,8 +3,8 @@ kind of days.
 
 Expressions have the five fields of cron(5), or are one of ``@hourly``, ``@daily``, ``@midnight``,
 ``@weekly``, ``@monthly``, ``@yearly``, ``@annually``. Changes to and from daylight saving time are
-handled as in Debian's cron (`cronsim`): if a time of day is skipped, the timer is due right after
-the gap, and if a time of day occurs twice, the timer is due once.
+handled as in Debian's cron (`cronsim`). If a time of day is skipped, the timer is due right after
+the gap. If a time of day occurs twice, the timer is due once.
 """
 
 import os

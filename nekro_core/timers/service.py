@@ -116,7 +116,7 @@ class TimerService:
         self, chat_key: ChatKey, due: float, text: str, *, temporary: bool = False
     ) -> TimerRow:
         """Wake a chat's agent at ``due`` (seconds since 1970; 0 is now). A chat has at most one
-        temporary timer: a new one replaces it. Raises `TimerRefused`."""
+        temporary timer. A new temporary timer replaces it. Raises `TimerRefused`."""
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
@@ -146,8 +146,8 @@ class TimerService:
         return row.chat_key if row is not None else None
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
-        """Delete a chat's one-time timers: all timers (None), the temporary timer (True) or all
-        other timers (False)."""
+        """Delete one-time timers of a chat. ``temporary`` says which: all of them (None), the
+        temporary timer (True), or all but the temporary timer (False)."""
         found = [
             row
             for row in self.of_chat(chat_key)

@@ -92,8 +92,9 @@ def public_error_text(error: BaseException) -> str:
 
     This function returns the text of a `ToolFailure` and of errors from the bot's own checks of
     values (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It
-    returns no other texts, not even the texts of Python's own errors: ``tokens[name]`` raises a
-    `KeyError` with the key in its text, and ``int(key)`` a `ValueError` with the value.
+    returns no other texts, not even the texts of Python's own errors. For example, ``tokens[name]``
+    raises a `KeyError` with the key in its text, and ``int(key)`` raises a `ValueError` with the
+    value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""

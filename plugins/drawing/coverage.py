@@ -2,7 +2,7 @@
 
 For a character that a font lacks, Pillow draws a box and reports nothing. Source: the OpenType
 specification, "cmap - Character to Glyph Index Mapping Table", formats 4 and 12.
-fontTools can read the table too, but ten times slower: docs/decisions/0003.
+fontTools can read the table too, but it is ten times slower (see docs/decisions/0003).
 """
 
 import struct

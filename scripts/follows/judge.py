@@ -1,5 +1,5 @@
-"""Measures how well the bot recognises whether a line that names nobody is addressed to it:
-`make follows-judge DATA=FOLDER`.
+"""Measures how well the bot recognises whether a line that names nobody is addressed to it. Run it
+with `make follows-judge DATA=FOLDER`.
 
 FOLDER has pairs of files of the corpus (see `irc`), for example its folder ``dev``. Each person who
 wrote one of the last 60 lines stands in for the bot in turn: for each line, the bot's own code with
@@ -36,8 +36,9 @@ def candidates_of(
 ) -> tuple[list[tuple[bool, bool, float]], list[float]]:
     """Return a row for each annotated line and each stand-in that the line does not name. The row
     has three values: whether the line names nobody, whether it is addressed to the stand-in, and
-    the probability of this as the bot computes it. Also return the seconds that each call of
-    `AddresseeModel.add_line` takes, with one listener for each line."""
+    the probability of this as the bot computes it. Also return how many seconds each call of
+    `AddresseeModel.add_line` took. For this, each line has one listener, the speaker of the line
+    before."""
     conversation, answers, seconds = Conversation(), [], []
     begins = min(day.links) - _WARM_UP
     for number, line in day.lines.items():

@@ -57,7 +57,7 @@ _OPEN_FILES = 4096
 `guest_wire.OPEN_FILES`; `guest_confinement.send_descriptor` gives the reason. A rootless engine may
 be unable to set more than 4096, the kernel's default."""
 _GUEST_NICE = 10
-"""Nice value of the guest's processes, so that the supervisor gets time to end processes that fork
+"""Nice value of the guest's processes. With it, the supervisor gets time to end processes that fork
 without end. The container's own share of the processors is set in the engine."""
 
 

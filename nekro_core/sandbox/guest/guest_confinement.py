@@ -43,7 +43,7 @@ def adopt_orphans() -> None:
 def set_limits(memory: int, processes: int, files: int) -> None:
     """Set limits for the supervisor and all processes that it forks.
 
-    The limits cannot be raised again, except the limit on open descriptors: `send_descriptor`
+    The limits cannot be raised again. Only the limit on open descriptors can: `send_descriptor`
     raises it for a moment. `Confinement.enter` makes this limit final too. The memory limit is for
     each process. It counts the data segment and the private writable memory of the process
     (RLIMIT_DATA). The host limits the memory of all processes together. The limit of the address

@@ -4,8 +4,8 @@ The supervisor sees all of them, because it is process 1 of their PID namespace.
 the memory of the box; this module finds out when the kernel killed a process at this limit. But
 cgroups of version 1 do not count TCP buffers. So if a box has many sockets, this module compares
 the memory of its sockets and processes with the limit. It does not do this for other boxes, because
-the sum of the processes' memory is too large: it counts a page once for each process that shares
-the page.
+the sum of the processes' memory is larger than what the box uses. The sum counts a page once for
+each process that shares the page.
 """
 
 from __future__ import annotations

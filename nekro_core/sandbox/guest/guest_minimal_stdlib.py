@@ -1,4 +1,4 @@
-"""Small replacements for modules of the standard library that are slow to import.
+"""Offers small replacements for modules of the standard library that are slow to import.
 
 `contextlib`, `json` and `ctypes` import `collections`, `enum`, `functools` and `re`, which together
 take as long as the start of the interpreter. The supervisor starts without these modules. It

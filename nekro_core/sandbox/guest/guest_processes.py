@@ -47,7 +47,7 @@ def alone(frozen: int, known: set[int]) -> bool:
     ``frozen`` has one thread and no child. Also returns False if the kernel does not report the
     children.
 
-    Takes a tenth of the time of `table`. If a child ends while the kernel writes the list of
+    This takes a tenth of the time of `table`. If a child ends while the kernel writes the list of
     children, the list may lack the children after it. The list still has the child that ended. So a
     child that is not in ``known`` makes the result False even if it ends meanwhile.
     """

@@ -39,7 +39,7 @@ def socket_memory(net: str) -> int:
     as ``/proc/self/net``. Unix and UDP sockets count only if there are more than `FREE` sockets,
     and TCP connections only if the machine's TCP buffers are larger than `_FREE_TCP`.
 
-    Takes 20 µs if there are few sockets, and otherwise a few µs for each socket.
+    This takes 20 µs if there are few sockets, and otherwise a few µs for each socket.
     """
     try:
         counts = _counts(f"{net}/sockstat")
@@ -105,8 +105,8 @@ _settings: dict[str, int] = {}
 
 
 def _setting(name: str, otherwise: int) -> int:
-    """Return the last number of a kernel setting, or ``otherwise`` if it cannot be read: inside a
-    box it may be hidden."""
+    """Return the last number of a kernel setting, or ``otherwise`` if the setting cannot be read.
+    Inside a box it may be hidden."""
     if name not in _settings:
         try:
             with open(f"/proc/sys/net/{name}", "rb") as file:

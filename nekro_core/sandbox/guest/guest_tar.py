@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _ENTRIES = 100_000
 _LINKED = (files.HOME + "/", "/usr/", "/opt/")
-"""A symbolic link is restored only if it points into one of these folders: the home folder, or the
-folders of the image's programs, to which the links in a venv point."""
+"""A symbolic link is restored only if it points into one of these folders. They are the home folder
+and the folders of the image's programs, to which the links in a venv point."""
 
 
 class _Sender:

@@ -9,13 +9,13 @@ A request of the host that does not belong to a run has a new number. The answer
 number: FILE is answered by FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. An OPEN, and a WORK that
 packs or unpacks, also have a *stream* with the same number.
 
-If supervisor and host have a second socket, the descriptor socket, the supervisor passes the stream
-through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without this
-socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA. Each side may
-send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal number in the
-text) for bytes that it has received and passed on. DATA without a body says that this side sends no
-more. If one side sends CLOSE, the stream ends in both directions. For each connection to a relayed
-listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
+Supervisor and host may have a second socket, the descriptor socket. Then the supervisor passes the
+stream through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without a
+descriptor socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA.
+Each side may send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal
+number in the text) for bytes that it has received and passed on. DATA without a body says that this
+side sends no more. If one side sends CLOSE, the stream ends in both directions. For each connection
+to a relayed listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
 """
 
 from __future__ import annotations

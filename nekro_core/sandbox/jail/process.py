@@ -58,9 +58,9 @@ class JailProcesses:
         """Start the launcher. ``free`` is called once, when all processes of the box have ended.
 
         ``dropper`` is a program that changes its user to ``identity`` and then executes the
-        launcher. This call blocks for a few milliseconds and must run in the main thread: the
-        kernel kills the launcher when the *thread* that forked it ends, and a worker thread can end
-        before the box. Raises `BackendUnavailable`.
+        launcher. This call blocks for a few milliseconds. It must run in the main thread, because
+        the kernel kills the launcher when the *thread* that forked it ends, and a worker thread can
+        end before the box. Raises `BackendUnavailable`.
         """
         if threading.current_thread() is not threading.main_thread():
             raise BackendUnavailable(

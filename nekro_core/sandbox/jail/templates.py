@@ -161,7 +161,8 @@ def _other_interpreters(known: Interpreter, identity: ProcessIdentity) -> Iterab
 def _data_packages(interpreter: Interpreter) -> Iterator[tuple[Path, str]]:
     """Yield the folders of numpy and Pillow with their libraries, or nothing if one of the two is
     missing. The packages contain machine code for one Python version. So if ``interpreter`` has the
-    bot's Python version, the bot's packages are used, otherwise those of ``interpreter``."""
+    bot's Python version, the bot's packages are used. Otherwise the packages of ``interpreter`` are
+    used."""
     roots = {package: _package_root(package, interpreter) for package in _DATA}
     for package, root in roots.items():
         if root is None or None in roots.values():
@@ -259,8 +260,8 @@ def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
 
 
 def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
-    """Copy a file or folder. The copy gets a temporary name and is renamed at the end, so that
-    there is never a partial copy. Compiled modules are not copied, because they contain the path of
+    """Copy a file or folder. The copy gets a temporary name and is renamed at the end. So a partial
+    copy never has the final name. Compiled modules are not copied, because they contain the path of
     their folder."""
     partial = target.with_name(f".{target.name}")
     partial.parent.mkdir(mode=0o755, exist_ok=True)

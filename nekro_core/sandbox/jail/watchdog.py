@@ -34,8 +34,8 @@ larger, the box counts as over its limit. This bounds the cost of the slower mea
 
 class Watchdog:
     """Measures the boxes. If a box is over its memory limit, the watchdog ends its run or its
-    commands, whichever use more. If a run computes while it pretends to wait, the watchdog adds the
-    processor time to the run's own time."""
+    commands, depending on which of them use more. If a run computes while it pretends to wait, the
+    watchdog adds the processor time to the run's own time."""
 
     def __init__(
         self,
@@ -117,9 +117,10 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
     """Estimate the kernel memory of pipes and sockets: of the run, and of the commands.
 
     The kernel does not show which process owns a socket: some sockets are in the queues of other
-    sockets. So the memory of all sockets is divided in proportion to the open descriptors. The
-    wrong one of the two may be ended because of sockets that belong to the other. Then the next
-    measurement finds the box over its limit again, and the other is ended too.
+    sockets. So the memory of all sockets is divided in proportion to the open descriptors. So the
+    run may be ended because of sockets that belong to the commands, or the commands because of
+    sockets of the run. Then the next measurement finds the box over its limit again, and the other
+    of the two is ended too.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),

@@ -176,7 +176,7 @@ class BoxConnection:
     def stop_commands(self) -> None:
         """Kill all commands, and the background processes of earlier commands.
 
-        This may be called several times: each STOP frame contains the id of the executor that is
+        This may be called several times. Each STOP frame contains the id of the executor that is
         known now, so the frame does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())

@@ -1,9 +1,9 @@
 """Pickles values for a guest (the code inside a box), which cannot import the bot's packages.
 
 Objects of the standard library's classes are pickled unchanged: every guest can import them. Other
-objects are converted: an enum to its value, a subclass of a plain type such as ``str`` or ``dict``
-to this type, and any other object to a view: an object that has the same fields and the name of the
-class.
+objects are converted. An enum becomes its value. An object of a subclass of a plain type such as
+``str`` or ``dict`` becomes an object of this type. Any other object becomes a view, which has the
+same fields and the name of the class.
 """
 
 import copy

@@ -50,8 +50,8 @@ class _Unpacked(msgspec.Struct):
 
 
 class BoxWork:
-    """Makes the requests to one box that may take long: commands, searches for files, packing and
-    unpacking."""
+    """Makes the requests to one box that may take long. They are for commands, searches for files,
+    packing and unpacking."""
 
     def __init__(self, requests: BoxRequests, streams: BoxStreams) -> None:
         self._requests = requests

@@ -124,7 +124,7 @@ class NamedBoxes:
 
     def _idle_bytes(self) -> int:
         """Return the memory of the pool and of all boxes that have been idle for `_JUST_USED_S`.
-        Boxes that were used more recently do not count: an active chat uses its box again at once,
+        Boxes that were used more recently do not count. An active chat uses its box again at once,
         and a box needs a moment to free memory."""
         before = self._clock() - _JUST_USED_S
         idle = (one for one in self.running if not one.in_use and one.idle_since <= before)

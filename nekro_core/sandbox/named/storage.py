@@ -1,5 +1,5 @@
-"""Stores the records and the files of named boxes, so that the processes of an unused box can be
-ended."""
+"""Stores the records and the files of named boxes. So the processes of an unused box can be ended
+without loss."""
 
 import contextlib
 import errno
@@ -109,8 +109,8 @@ class FolderStorage:
         *,
         most_bytes: int = 0,
     ) -> None:
-        """``most_bytes`` limits the stored files of all boxes together. 0 means half of the disk,
-        so that other data can use the rest."""
+        """``most_bytes`` limits the stored files of all boxes together. 0 means half of the disk.
+        Other data can use the other half."""
         self._folder = folder
         self._folder_name = folder_name or _folder_name
         self._most_bytes = most_bytes

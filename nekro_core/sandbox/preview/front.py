@@ -1,5 +1,5 @@
-"""Wraps the bot's web application in another one, which serves requests for host names of previews
-and forwards all others to the bot."""
+"""Wraps the bot's web application in a second application. It serves requests for host names of
+previews, and forwards all other requests to the bot."""
 
 import re
 from enum import Enum

@@ -66,8 +66,8 @@ class PreviewRegistry:
     """Opens previews and finds them. Previews are not stored: all end with the process.
 
     ``port`` is the web server's port, which is a part of the addresses. Each call for the same box
-    and the same port returns the same preview, also after the box slept. The state of the box is
-    checked at each request, so a preview ends as soon as its box is destroyed.
+    and the same port returns the same preview, even if the box has slept meanwhile. The state of
+    the box is checked at each request, so a preview ends as soon as its box is destroyed.
     """
 
     def __init__(

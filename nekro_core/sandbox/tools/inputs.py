@@ -55,7 +55,7 @@ class ToolInput:
 
     def file_path(self, name: str) -> str:
         """Return the path of a file in a box. Links are resolved later, inside the box. A path is
-        refused here if its text leads out of `_FOLDERS`, whatever its links are. Raises
+        refused here if its text leads out of `_FOLDERS` before any link is followed. Raises
         `SandboxToolError`."""
         value = self.path(name)
         full = posixpath.normpath(posixpath.join(HOME, value))

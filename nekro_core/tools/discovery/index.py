@@ -8,7 +8,7 @@ description, and more in a description than in a parameter. There are five kinds
 - groups of three letters of English words, for compounds and misspelt words
 - pairs of neighbouring Chinese or Japanese characters
 - concepts of the trilingual lexicon, so that a query finds descriptions in another language
-- the sounds of katakana and English words, so that each of the two finds the other
+- the sounds of katakana and English words, so that a word finds the same word in the other script
 
 A tool that matches every part of a query ranks before a tool that matches a single part well.
 

@@ -2,7 +2,7 @@
 have the same key.
 
 Only consonants count, since katakana adds vowels. Consonants that katakana cannot distinguish
-become one: l and r; b and v; s, z, sh and th. So トレロ and "Trello" both have the key "trr".
+become the same: l and r; b and v; s, z, sh and th. So トレロ and "Trello" both have the key "trr".
 """
 
 import re

@@ -1,7 +1,7 @@
 """Cuts messages that are nested too deeply for the JSON reader.
 
-A server lists all its tools in one message. Without this limit, the bot could not read any tool of
-the server if one tool has a schema that is nested too deeply.
+A server lists all its tools in one message. If the schema of one tool is nested too deeply, the bot
+could not read any tool of the server without this limit.
 """
 
 import re

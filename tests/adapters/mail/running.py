@@ -27,9 +27,9 @@ _END = b"\r\n.\r\n"
 class Wire:
     """An SMTP proxy between the bot and Postfix.
 
-    ``manner`` is ``fair`` (everything is forwarded), ``refuse`` (a recipient is refused), ``full``
-    (a recipient is refused for now), ``silent`` (a mail is not forwarded and gets no answer) or
-    ``cut`` (a new connection is closed).
+    ``manner`` says what the proxy does. With ``fair``, everything is forwarded. With ``refuse``, a
+    recipient is refused, and with ``full``, a recipient is refused for now. With ``silent``, a mail
+    is not forwarded and gets no answer. With ``cut``, a new connection is closed.
     """
 
     def __init__(self, port: int) -> None:

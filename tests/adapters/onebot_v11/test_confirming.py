@@ -1,4 +1,5 @@
-"""A message of unknown outcome is looked up in the implementation's history, if it has one."""
+"""If it is unknown whether a message was sent, the adapter looks it up in the implementation's
+history. Some implementations have no history."""
 
 import time
 from pathlib import Path

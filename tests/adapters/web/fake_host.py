@@ -1,8 +1,9 @@
 """A bot in memory behind the web adapter, with scripted answers. People can also use it by hand
 (see `serve.py`).
 
-`ScriptedMind` decides the answers. Everything else behaves as `Host` and `OperatorHost` promise
-(order, de-duplication, watching, uploads that belong to one chat).
+`ScriptedMind` decides the answers. In all other things the bot behaves as `Host` and `OperatorHost`
+promise. For example, it keeps the order of messages, drops duplicates, and gives an upload only to
+its chat.
 """
 
 import hashlib
