@@ -17,11 +17,11 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
-"""Maximum number of records that are read after a restart. Ten minutes with 160 messages a second
-have so many."""
+"""Maximum number of records that are read after a restart. So many records arrive in ten minutes
+with 160 messages a second."""
 _LATEST_TURNS = 50_000
-"""Number of newest turns that are read after a restart. Ten minutes with 80 turns a second have so
-many. Without this limit the query would scan the whole table."""
+"""Number of newest turns that are read after a restart. So many turns run in ten minutes with 80
+turns a second. Without this limit the query would scan the whole table."""
 _LISTED_STOPS = 10_000
 """`TurnRepository.different` looks for reasons of an end only in this many of the newest turns."""
 _ENDS = "SELECT (SELECT MIN(id) FROM turns) AS low, (SELECT MAX(id) FROM turns) AS high"
@@ -306,7 +306,8 @@ class TurnRepository:
                 found.append((f"{column} = ?", text))
         failed = wanted.failed
         if wanted.stop and wanted.stop not in NORMAL_STOPS and failed is None:
-            # This uses the index of failed turns, because reasons have no index.
+            # A turn with this reason has failed. So the search can use the index of failed turns;
+            # there is no index of the reasons.
             failed = True
         if failed is not None:
             found.append(("failed = ?", failed))

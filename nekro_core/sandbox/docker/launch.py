@@ -181,7 +181,7 @@ class ContainerLauncher:
                 way, box, None if self._engine.facts.remapped else users.code
             )
             if fd_socket is None:
-                return  # the box was lost; the caller checks `box.alive`
+                return  # The box was lost. The caller checks `box.alive`.
             box.receive_descriptors(fd_socket)
         box.attach(stream.channel)
         limits = box_limits(box.spec, image, self._engine.facts.machine)

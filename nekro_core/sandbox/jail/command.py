@@ -42,8 +42,9 @@ _SYSTEM_DATA = (
 )
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
-# Names in /proc. The box's /proc lists only the processes of the box. But these folders and files
-# describe the whole machine, so empty folders and files are mounted over them.
+# These folders and files in /proc are hidden. The box's /proc lists only the processes of the box,
+# but these folders and files describe the whole machine. So empty folders and files are mounted
+# over them.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
@@ -76,9 +77,9 @@ _HIDDEN_FILES = (
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 
-# Folders of the host that a box sees if the defence `own_files` is off. /home, /etc and /run are
-# not in this list, because the box gets mounts below them. Bubblewrap cannot make mount points in a
-# folder that is mounted read-only.
+# A box sees these folders of the host if the defence `own_files` is switched off. /home, /etc and
+# /run are not in this list, because the box gets mounts below them. Bubblewrap cannot make mount
+# points in a folder that is mounted read-only.
 _EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 

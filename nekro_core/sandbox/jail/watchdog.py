@@ -117,10 +117,10 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
     """Estimate the kernel memory of pipes and sockets: of the run, and of the commands.
 
     The kernel does not show which process owns a socket: some sockets are in the queues of other
-    sockets. So the memory of all sockets is divided in proportion to the open descriptors. So the
-    run may be ended because of sockets that belong to the commands, or the commands because of
-    sockets of the run. Then the next measurement finds the box over its limit again, and the other
-    of the two is ended too.
+    sockets. So the memory of all sockets is divided in proportion to the open descriptors. This
+    division may be wrong: the run may be ended because of sockets that belong to the commands, or
+    the commands because of sockets of the run. Then the next measurement finds the box over its
+    limit again, and the other of the two is ended too.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),

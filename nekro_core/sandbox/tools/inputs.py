@@ -45,7 +45,7 @@ class ToolInput:
         return value
 
     def path(self, name: str) -> str:
-        """Return a path in a box, not resolved. Raises `SandboxToolError`."""
+        """Return a path in a box, as the model wrote it. Raises `SandboxToolError`."""
         value = self.text(name)
         if not value or "\0" in value:
             raise invalid(f"{name}: {_shown(value)} is no path")
@@ -82,8 +82,8 @@ class ToolInput:
         return int(value)
 
     def seconds(self, name: str, *, most: float) -> float:
-        """Return an input in milliseconds, which must be above 0, as seconds. Raises
-        `SandboxToolError`."""
+        """Return an input as seconds. The model writes it in milliseconds, and it must be above 0.
+        Raises `SandboxToolError`."""
         value = float(self.values[name])
         if value <= 0:
             raise invalid(f"{name}: expected milliseconds above 0, got {_shown(value)}")

@@ -46,7 +46,8 @@ class LogFilter:
         chat_key: The chat of the line.
         turn_id: The turn of the line.
         plugin: The plugin that logged the line.
-        text: A text that the line or its traceback contains, in capital or small letters.
+        text: A text that the line or its traceback contains. Capital and small letters count as the
+            same.
     """
 
     severity: int = 0

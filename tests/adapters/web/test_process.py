@@ -1,4 +1,4 @@
-"""The page and the API together in one process, as the bot runs them."""
+"""The page and the API work together in one process, as in a real bot."""
 
 import signal
 from collections.abc import AsyncIterator

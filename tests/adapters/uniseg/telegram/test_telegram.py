@@ -88,7 +88,7 @@ async def test_a_private_message_is_for_the_bot(bot: Bench, peer: TelegramPeer) 
     assert (await bot.send(heard.chat_key, "hi")).ok
 
 
-async def test_the_same_number_in_two_groups_is_two_messages(
+async def test_messages_of_two_groups_may_have_the_same_number(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     first = peer.account.said(GROUP_ID, LIN, "here")
@@ -292,7 +292,9 @@ async def test_in_privacy_mode_messages_for_the_bot_are_received(tmp_path: Path)
 # -- no update is lost or repeated ----------------------------------------------------------
 
 
-async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: TelegramPeer) -> None:
+async def test_an_update_is_confirmed_only_after_it_is_stored(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     told, gate, accept = anyio.Event(), anyio.Event(), bot.host.accept
 
     async def slowly(message: ChatMessage) -> None:
