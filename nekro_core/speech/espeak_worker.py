@@ -58,7 +58,8 @@ class EspeakLibrary:
         self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
 
     def voices(self) -> dict[str, str]:
-        """Return the voices: language codes, each with the name that loads the voice.
+        """Return the voices. Each has a language code, and the name with which the library loads
+        the voice.
 
         Some voices, such as ``fr-fr``, cannot be loaded by their code, because the library compares
         the code with file names.

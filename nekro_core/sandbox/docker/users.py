@@ -1,4 +1,5 @@
-"""User ids of boxes. Each box has two, which no other running box of this process has."""
+"""Gives boxes their user ids. Each box has two ids, which no other running box of this process
+has."""
 
 import secrets
 from dataclasses import dataclass

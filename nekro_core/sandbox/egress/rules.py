@@ -41,9 +41,9 @@ class Destination:
         """Parse ``host:port``. Raises `EgressDenied` for spellings that different programs may
         understand in different ways.
 
-        A name is accepted only in lower case and without a dot at its end. Otherwise a rule that
-        names the host in its usual spelling would not apply to it. An IP address is accepted only
-        if `ipaddress` can parse it.
+        A name is accepted only in lower case and without a dot at its end. With any other spelling,
+        a rule that has the usual spelling of the host would not apply. An IP address is accepted
+        only if `ipaddress` can parse it.
         """
         found = _AUTHORITY.fullmatch(authority)
         port = int(found[2]) if found and found[2] else default_port
