@@ -16,8 +16,8 @@ from tests.peers.onebot_v11 import OneBotPeer
 
 
 async def bare(folder: Path, rounds: int, flood: int) -> tuple[float, list[float], float, float]:
-    """Measure the echo bot: seconds of its start, milliseconds of each echo, messages per second,
-    MiB of memory."""
+    """Measure the echo bot. Returns the seconds of its start, the milliseconds of each echo, the
+    messages per second, and the memory in MiB."""
     async with echo_bot(folder) as (url, started, pid), OneBotPeer("20002", None, url) as peer:
         await peer.wait_connected()
         mib = resident_mib(pid)

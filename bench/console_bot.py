@@ -1,5 +1,5 @@
-"""The bot and the browser for the benchmarks of the console. The bot runs as a separate process and
-has an OneBot account. In Chromium the owner is logged in."""
+"""Starts the bot and the browser for the benchmarks of the console. The bot runs as a separate
+process and has an OneBot account. In Chromium the owner is logged in."""
 
 import asyncio
 import itertools
@@ -92,7 +92,7 @@ async def measured_bot(
 
 @asynccontextmanager
 async def logged_in_browser(bot: BotProcess) -> AsyncIterator[BrowserContext]:
-    """Chromium, in which the owner is logged in."""
+    """Start Chromium, and log the owner in."""
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
         try:

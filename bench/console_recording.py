@@ -14,7 +14,8 @@ from bench.figure import Figure
 _BLOCKS, _FEW_BLOCKS = 80, 4
 _TURNS = 10
 _WARM_TURNS, _FEW_WARM_TURNS = 120, 10
-"""The prompt gets longer with each turn, until it has the maximum number of records."""
+"""How many turns run before the measurement, and how many before a short one. Each turn makes the
+next prompt longer, until the prompt has the maximum number of records."""
 _PERCENT = 2.0
 
 

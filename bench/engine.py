@@ -1,4 +1,5 @@
-"""A Docker engine for comparison: how long its own client takes to run an empty program."""
+"""Finds or starts a Docker engine, and measures how long its own client takes to run an empty
+program. Other figures are compared with this time."""
 
 import subprocess
 import tempfile

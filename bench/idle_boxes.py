@@ -45,8 +45,8 @@ async def of_boxes(
     fork: tuple[str, float],
     long_rest_s: float,
 ) -> list[Figure]:
-    """Measure the memory of boxes that have run code, and the latency of their next run. The next
-    run comes one second after the first, or ``long_rest_s`` and two seconds more after it."""
+    """Measure how much memory boxes use that have run code, and how soon they run code again: one
+    second after their first run, and then after a rest of ``long_rest_s`` plus two seconds."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)

@@ -1,4 +1,4 @@
-"""How fast messages are stored, compared with SQLite alone on the same rows."""
+"""Measures how fast messages are stored, compared with SQLite alone on the same rows."""
 
 import asyncio
 import sqlite3

@@ -80,7 +80,7 @@ class MailIntake:
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
         if _ids(thread) == (_id_of(fetched, mail),):
-            # this mail began the thread, was not stored at that time, and is read again
+            # The thread has no other mail: an earlier try stored the thread, but not this mail.
             thread = None
         message = ChatMessage(
             chat_key=key,

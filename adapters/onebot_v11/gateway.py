@@ -262,7 +262,7 @@ class OneBotGateway(StockAdapter):
         self, connection: OneBotConnection, monitor: AccountMonitor, expected: str = ""
     ) -> None:
         """Read a connection until it ends. ``expected`` is the only account that a forward
-        connection may have; empty for any."""
+        connection may have. If it is empty, any account is accepted."""
         try:
             first = None
             if not connection.account:

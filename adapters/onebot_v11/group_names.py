@@ -37,7 +37,7 @@ class GroupNames:
         try:
             answer = await connection.call("get_group_info", group, seconds=NAME_S)
         except NotConnected:
-            return  # the next connection is asked again
+            return  # nothing is stored, so the next connection is asked
         except ActionError as error:
             logger.info("{}: the name of the group is not known: {}", key, error)
             answer = {}

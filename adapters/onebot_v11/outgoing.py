@@ -1,4 +1,4 @@
-"""Writes a `Delivery` as one call."""
+"""Writes a `Delivery` as one call of OneBot v11."""
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping

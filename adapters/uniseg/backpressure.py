@@ -22,8 +22,8 @@ WaitForRoom = Callable[[], Awaitable[None]]
 
 
 class PacedSocket:
-    """Wraps a `WebSocket`. Each read first waits until ``room()`` returns. All other calls are
-    passed on."""
+    """Wraps a `WebSocket`. Each read first waits for ``room()``, which returns when there is space
+    for another event. All other calls are passed on."""
 
     def __init__(self, socket: WebSocket, room: WaitForRoom) -> None:
         self._socket = socket

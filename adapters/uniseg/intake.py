@@ -99,7 +99,7 @@ class UnisegIntake:
 
     @property
     def bridge(self) -> Bridge:
-        """The platform's part of uniseg."""
+        """Uniseg's converter for the platform."""
         return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
@@ -114,7 +114,8 @@ class UnisegIntake:
         """Return where to send: the target of the chat's latest event. If there is no such event,
         the target is made from the chat key."""
         if (known := self._targets.get(key)) is None and self._platform.answers:
-            # The latest event arrived before the start. A new event may arrive during the lookup.
+            # No event has arrived since the start, so the target comes from the stored history. An
+            # event may arrive meanwhile. Its target is newer, so it is not replaced.
             records = await self._host.records(key)
             resumed = self._platform.resumed(key, records, self._clock())
             if resumed is not None and key not in self._targets:

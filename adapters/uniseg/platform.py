@@ -54,7 +54,7 @@ class Platform:
 
     @cached_property
     def bridge(self) -> Bridge:
-        """The platform's part of uniseg."""
+        """Uniseg's converter for this platform."""
         return Bridge(self.stock.get_name())
 
     # -- accounts
@@ -117,8 +117,8 @@ class Platform:
         return original if isinstance(original, Message) else event.get_message()
 
     def quoted(self, event: Event) -> Reply | None:
-        """Return the answered message, if only the event names it. None if the message itself names
-        it, or if the message answers none."""
+        """Return the message that this message answers, if the event names it and the message's
+        content does not. Otherwise return None."""
         return None
 
     def sender(self, event: Event) -> Sender:
@@ -200,8 +200,8 @@ class Platform:
         return uniseg.At("user", user_id, name or None)
 
     def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
-        """Return the author of a message in a bundle, as returned by `person`. ``ours`` is the user
-        id of the bot's account."""
+        """Return the id of the author of a message in a bundle, in the form that `person` returns.
+        ``ours`` is the user id of the bot's account."""
         return message.sender_id or ours
 
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:

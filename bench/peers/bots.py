@@ -1,4 +1,4 @@
-"""The bots that are compared: how to configure, start and reach each of them."""
+"""Defines the bots that are compared: how to configure, start and reach each of them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The settings of accounts on each platform, and how to check them."""
+"""Defines the settings of accounts on several platforms, and checks them."""
 
 import base64
 import binascii

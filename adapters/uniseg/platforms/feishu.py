@@ -167,8 +167,8 @@ class Feishu(Platform):
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Return True if the error's text has a status of refusal: 4xx except 429. The stock
-        adapter raises a network error for every status."""
+        """Return True if the error's text has an HTTP status that means a refusal: 4xx except 429.
+        The stock adapter raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
     def sent_id(self, result: Any) -> str:

@@ -197,8 +197,8 @@ class Milky(Platform):
         return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Return the address from which the Milky server offers a medium. Empty if the message
-        contains the address itself, or no id of the medium."""
+        """Return the address from which the Milky server offers a medium. Return an empty text if
+        the message contains the address itself, or if the message has no id of the medium."""
         assert isinstance(bot, Bot)
         match event:
             case GroupFileUploadEvent(data=data):

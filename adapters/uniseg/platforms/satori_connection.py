@@ -61,7 +61,7 @@ class SequenceFile:
 
 
 class _Counted(Protocol):
-    """The method that `manage` adds to a bot."""
+    """The method that `adapters.uniseg.managed_adapter.manage` adds to a bot."""
 
     async def settled(self) -> bool:
         """See `EventListener.settled`."""

@@ -143,7 +143,7 @@ class PersonErasure:
             )
 
     async def forget_files(self, record: Record) -> None:
-        """Delete the files of a message that the bot does not store."""
+        """Delete the files of a received message. Call this for a message that is not stored."""
         for medium in media_in(record.segments):
             still_used = self._store.erasing.still_used
             try:

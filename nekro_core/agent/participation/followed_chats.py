@@ -37,8 +37,8 @@ class _FollowedChat:
 
 class FollowedChats:
     """The conversations of all chats. All lines are read from the store, in the order in which they
-    were stored. So the decisions stay the same after a restart, and if a plugin hides a message
-    from the bot."""
+    were stored. So the decisions stay the same after a restart. They also stay the same if a plugin
+    hides a message from the bot."""
 
     def __init__(self, store: Store, model: AddresseeModel | None = None) -> None:
         self._store = store

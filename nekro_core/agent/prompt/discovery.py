@@ -126,7 +126,8 @@ _NAMED = 40
 
 class ToolDiscovery:
     """The tool search of a bot. For each chat it remembers at most ``most_found`` tools or sleeping
-    plugins; with a ``store``, also after a restart. Without ``nearness`` it compares only words."""
+    plugins. With a ``store`` it still knows them after a restart. Without ``nearness`` it compares
+    only words."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ _LISTED = 8
 _OTHERS_WAIT = "[note] LATER marks what others ask: their turns come right after this one."
 
 _UNSURE = frozenset({DecisionReason.NAMED.value})
-"""Reasons for an answer with which the message may not be meant for the bot."""
+"""If a message is answered for one of these reasons, it may not be meant for the bot."""
 _IF_MEANT = " if it is meant for you; if you are only spoken about, stay silent."
 
 

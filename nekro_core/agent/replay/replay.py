@@ -46,7 +46,7 @@ from nekro_core.store.turn_trace import TurnTrace
 from nekro_core.system.errors import NekroError
 
 OPERATOR = "operator"
-"""The name in place of a plugin's key under which `ModelUse` counts the cost of replays."""
+"""`ModelUse` counts the cost of replays under this name. For plugins it uses the plugin's key."""
 _AT_ONCE = 2
 """Maximum number of replays at the same time: each needs a box."""
 _SPARE_S = 30.0

@@ -19,7 +19,7 @@ from nekro_core.tools.names import ToolSet
 
 
 class ShownPlatform:
-    """An adapter that sends nothing and says of every message that it has arrived."""
+    """An adapter that sends nothing. It reports every message as arrived."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -38,8 +38,8 @@ class Sessions:
     """Passes each record of the inbox to the session of its chat. An async context manager.
 
     A chat has at most one session. The session ends when the chat is silent. Turns of all chats
-    share ``settings.concurrent_turns`` slots. When the block is left, all turns are stopped, but
-    the store does not mark them as ended, so that `recover` of the next process resumes them.
+    share ``settings.concurrent_turns`` slots. At the end of the ``async with`` block, all turns are
+    stopped. The store does not mark them as ended, so `recover` of the next process resumes them.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Finished paragraphs are sent. On a platform that can edit messages, the bot sends one message and
 adds to it by edits (the message *grows*); on other platforms it sends a few messages. If code
-follows the words, the words that were sent stay in the chat, and the rest is not sent from here.
+follows the words, the words that were sent stay in the chat. This module does not send the rest.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
