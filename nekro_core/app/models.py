@@ -74,8 +74,8 @@ class ModelSources:
 
     async def renew_embedded(self) -> None:
         """Close the embedded model that was made for a chain. The next request makes it again with
-        the present settings. If the embedded model has become the default model, the chain uses
-        that one, because two of them would use the same folder."""
+        the present settings. If the embedded model has become the default model, the chain uses the
+        default model, because two embedded models would use the same folder."""
         old, self._embedded = self._embedded, None
         if old is not None:
             await old.retire()

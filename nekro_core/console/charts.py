@@ -183,8 +183,8 @@ def _series(line: Line, kind: Kind) -> dict[str, Any]:
         "lineStyle": {"color": colour, "width": 2},
         "barMaxWidth": 26,
         "showSymbol": len(line.points) < 40,
-        # No highlight: it would need a lighter colour, which cannot be computed from a variable of
-        # the style sheet.
+        # The series are not highlighted. A highlight would need a lighter colour, which cannot be
+        # computed from a variable of the style sheet.
         "emphasis": {"disabled": True},
         **({"stack": line.stack} if line.stack else {}),
     }

@@ -88,11 +88,13 @@ async def call_action(
 async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[str, Any]) -> Any:
     """Answer ``ctx.api.call`` of one of the adapter's APIs.
 
-    Some plugins give the fields of the action in ``params``, others give them directly. Raises
-    `CapabilityError` if the action acts on a chat other than the chat of the running handler and
-    the operator does not allow this. If the call fails, returns what `ResultForm` says for this
-    case. Raises `CapabilityError` instead if a call with `RESPONSE` got no response, or if the
-    plugin named the action and does not get the whole response.
+    Some plugins give the fields of the action in ``params``, others give them directly. If the
+    platform refuses or the account does not answer, the return value is the one that `ResultForm`
+    names for a failure.
+
+    Raises `CapabilityError` in three cases. The action acts on a chat other than the chat of the
+    running handler, and the operator does not allow this. A call with `RESPONSE` got no response.
+    Or a call with `DATA` or `ITEMS` failed, and the plugin itself named the action.
     """
     fields = {key: value for key, value in given.items() if key != "params"}
     if isinstance(params := given.get("params"), Mapping):

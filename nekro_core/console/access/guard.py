@@ -229,8 +229,8 @@ def _is_ours(path: str) -> bool:
 
 
 def _bounds_bodies(scope: Scope) -> bool:
-    """Return True if the handler of the path limits the size of bodies itself. Only adapters'
-    routes outside of the web site do not."""
+    """Return True if the handler of the path limits the size of bodies itself. Only the handlers of
+    adapters' routes outside of the web site do not limit it."""
     path = routed_path(scope)
     return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 
