@@ -58,9 +58,8 @@ async def of_boxes(
     late_samples = []
     for box in boxes[:20]:
         late_samples.append(await first_call(box, functions))
-        await anyio.sleep(
-            0.1
-        )  # after a run, the box prepares the next one, which takes processor time
+        # After a run, the box prepares the next run, which takes processor time.
+        await anyio.sleep(0.1)
     for box in boxes:
         await box.destroy()
     bare = await anyio.to_thread.run_sync(bare_interpreters)

@@ -45,7 +45,7 @@ _ARRIVING = 10_000
 _ARRIVING_CHATS = 10
 _ROUNDS = 5
 _AT_ONCE = 500
-"""Number of messages that arrive at once: those of a burst in a hundred groups."""
+"""Number of messages that arrive at once, as in a burst of messages in a hundred groups."""
 
 
 async def figures(*, small: bool = False) -> list[Figure]:

@@ -195,7 +195,7 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
     before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
     now = content.get("membership")
     if now == before or user == own:
-        return None  # a name or picture was changed, or the membership of the bot itself
+        return None  # changes of a name or a picture, and of the bot's own membership
     match now:
         case "join":
             return Notice("join", sender, user, "")

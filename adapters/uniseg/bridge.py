@@ -1,4 +1,4 @@
-"""Converts messages from and to a platform's format with uniseg.
+"""Converts messages from and to a platform's format with the library uniseg.
 
 Only the reliable parts of uniseg are used: the builder, the exporter and the target of an event.
 The account is chosen, messages are split and fallbacks are decided without uniseg.

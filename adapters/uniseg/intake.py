@@ -1,5 +1,5 @@
-"""Converts a stock adapter's events and hands those of each chat to the host, in the order of
-arrival."""
+"""Converts a stock adapter's events and hands them to the host. The events of a chat stay in the
+order of arrival."""
 
 import math
 import time
@@ -249,8 +249,8 @@ class UnisegIntake:
     def _sort(
         self, bot: Bot, instance: str, event: Event, decision: MatcherDecision | None
     ) -> tuple[Hashable, Job] | None:
-        """Return the queue of an event, which is that of its chat, and the job for the queue; None
-        if there is nothing to do."""
+        """Return the queue of the event's chat, and the job for this queue. Return None if there is
+        nothing to do."""
         if (asked := self._platform.request(event, bot)) is not None:
             named = replace(asked, user_id=self.named(bot, asked.user_id))
             account = bot.self_id

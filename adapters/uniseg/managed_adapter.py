@@ -79,7 +79,7 @@ def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> Man
         bot.settled = partial(listener.settled, bot)  # type: ignore[attr-defined]
         try:
             Adapter.bot_connect(self, bot)
-        except RuntimeError as error:  # another adapter's bot has the same id
+        except RuntimeError as error:  # raised if another adapter's bot has the same id
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
             self.bots[bot.self_id] = bot
         listener.connected(bot)

@@ -1,4 +1,4 @@
-"""Describes those properties of a platform that uniseg does not provide."""
+"""Describes those properties of a platform that the library uniseg does not provide."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property

@@ -152,7 +152,7 @@ def _add(
         return
     for each in manifests:
         if by_name and each.name != by_name:
-            continue  # this adapter has an entry point of its own
+            continue  # the adapter's own entry point adds this adapter
         if each.name in found:
             problems.append(
                 f"{folder}: the name {each.name} is taken by {found[each.name].folder}; take "

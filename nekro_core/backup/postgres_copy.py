@@ -127,7 +127,7 @@ def _run(
     succeeded, and its error output if it failed. If ``look`` raises an error, the program is
     ended."""
     with (
-        tempfile.TemporaryFile() as said_file,  # a pipe could fill up
+        tempfile.TemporaryFile() as said_file,  # a full pipe would block the program
         subprocess.Popen(  # noqa: S603 (our own arguments)
             command,
             env=dict(environment) or None,

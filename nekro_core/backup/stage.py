@@ -85,8 +85,7 @@ class StagedRestore:
 
 
 def discard_staged(folder: Path) -> None:
-    """Delete a folder of unpacked files. A folder whose name is not that of such a folder is not
-    deleted."""
+    """Delete a folder of unpacked files. A folder with another kind of name is not deleted."""
     if _STAGED.search(folder.name):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -138,7 +138,7 @@ def _options(lines: Sequence[Line], period: str, kind: Kind) -> dict[str, Any]:
         "animation": False,
         "grid": {"left": 8, "right": 16, "top": 36, "bottom": 4, "containLabel": True},
         "legend": {
-            "type": "scroll",  # on one line; a second line would cover the chart
+            "type": "scroll",  # the legend has one line; a second line would cover the chart
             "top": 0,
             "left": 0,
             "icon": "roundRect",

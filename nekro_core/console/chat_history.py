@@ -20,7 +20,8 @@ _LOOK_S = 1.0
 _TO_END = (
     "const h = document.querySelector('.nc-chat-history'); if (h) h.scrollTop = h.scrollHeight;"
 )
-"""Where the person reads the end, ``console.js`` keeps new messages in view."""
+"""Scrolls to the end of the history. While the person is at the end, ``console.js`` scrolls to each
+new message."""
 
 
 class ChatHistory:

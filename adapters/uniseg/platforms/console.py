@@ -1,4 +1,4 @@
-"""Console: a chat with one person in the terminal in which the bot was started, to try the bot."""
+"""Connects the terminal in which the bot was started: a chat with one person, to try the bot."""
 
 import sys
 

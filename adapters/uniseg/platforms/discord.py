@@ -1,4 +1,4 @@
-"""Discord: https://discord.com/developers/docs. A thread is a channel with its own id."""
+"""Connects Discord (https://discord.com/developers/docs). A thread is a channel with its own id."""
 
 import re
 from collections.abc import Iterator, Mapping

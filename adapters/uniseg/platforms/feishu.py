@@ -1,4 +1,4 @@
-"""Feishu, which is called Lark outside China: https://open.feishu.cn/document.
+"""Connects Feishu, which is called Lark outside China (https://open.feishu.cn/document).
 
 A message that has only text uses a simple markup. A message of several parts is a ``post``.
 """

@@ -1,4 +1,4 @@
-"""KOOK, also called Kaiheila: https://developer.kookapp.cn/doc."""
+"""Connects KOOK, also called Kaiheila (https://developer.kookapp.cn/doc)."""
 
 from typing import Any
 

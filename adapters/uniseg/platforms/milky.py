@@ -1,4 +1,4 @@
-"""Milky, a protocol for QQ that Lagrange V2, LLBot and others offer: https://milky.ntqqrev.org.
+"""Connects QQ over Milky, a protocol of Lagrange V2, LLBot and others (https://milky.ntqqrev.org).
 
 A message's id is its sequence number, which each chat counts separately.
 """

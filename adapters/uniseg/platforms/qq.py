@@ -1,4 +1,4 @@
-"""QQ's official bots, in groups, private chats and guilds: https://bot.q.qq.com/wiki.
+"""Connects QQ's official bots, in groups, private chats and guilds (https://bot.q.qq.com/wiki).
 
 A bot may only answer messages, and each answer must name the message that it answers. QQ accepts an
 answer for five minutes in a group or channel, and for an hour in a private chat. QQ usually refuses

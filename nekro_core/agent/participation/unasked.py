@@ -1,5 +1,5 @@
-"""Decides whether the bot speaks unasked in a lively group. The cheap checks come first; the
-last of them asks a quick model."""
+"""Decides whether the bot speaks unasked in a lively group. The cheap checks come first. The last
+check asks a quick model."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence

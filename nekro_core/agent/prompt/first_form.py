@@ -35,8 +35,8 @@ from nekro_core.chat import (
 )
 
 _UPLOADS = "/app/uploads"
-_ATTACHED = 30  # lines for the attachments of one message
-_FORWARDED = 20  # messages of a bundle that are shown
+_ATTACHED = 30  # maximum lines for the attachments of one message
+_FORWARDED = 20  # maximum messages of a bundle that are shown
 _STATES = {
     DeliveryState.PENDING: "not sent yet",
     DeliveryState.SENDING: "being sent",

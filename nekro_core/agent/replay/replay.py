@@ -1,4 +1,4 @@
-"""Repeats a turn without effects, and returns it side by side with the original.
+"""Repeats a turn without effects, and returns the repeated turn beside the original turn.
 
 The turn runs on a database in memory, which has the records that the original turn saw. Its box has
 copies of the files that the chat's box saved last. No plugin runs: calls get recorded results (see

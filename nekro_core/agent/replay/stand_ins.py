@@ -1,5 +1,5 @@
-"""The objects that a replay uses in place of the platform, the policy, the plugins and the model's
-hooks."""
+"""The objects that a replay uses in place of the platform, the policy, the plugins, and the model
+with its hooks."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -89,8 +89,8 @@ class Backlog:
         self._recalled.clear()
 
     def clear_before(self, seq: int) -> list[Record]:
-        """Drop the pending messages before this record. Returns those of them that asked for an
-        answer."""
+        """Drop the pending messages before this record. Returns the dropped messages that asked for
+        an answer."""
         dropped = [each.record for each in self.pending if each.record.seq < seq]
         self.pending = [each for each in self.pending if each.record.seq >= seq]
         return [record for record in dropped if self._asks(record)]

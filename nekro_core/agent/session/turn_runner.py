@@ -1,4 +1,5 @@
-"""Runs the turns of chats: waits for a slot and for the store, and ends each turn in the store."""
+"""Runs the turns of chats: waits for a slot before each turn, and stores the end of each turn, even
+if the store cannot write for a while."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

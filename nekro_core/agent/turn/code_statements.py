@@ -284,9 +284,9 @@ class StatementScanner:
         if here == "{":
             self._open.append(_Open("field", top.quote))
         elif top.what == "spec":
-            del self._open[-2:]  # the spec and its field
+            del self._open[-2:]  # removes the spec and its field
         else:
-            raise _Broken  # a single "}"
+            raise _Broken  # a single "}" is not valid
         return position + 1
 
 

@@ -36,7 +36,7 @@ def check_here(place: str) -> None:
     log_to_stderr()
     line = sys.stdin.buffer.readline()
     if not line:
-        return  # the other process was ended
+        return  # The other process has ended, so there is no order.
     order = msgspec.json.decode(line, type=CheckOrder)
     result = carry_out(order, folder, confined=confined)
     (folder / RESULT).write_bytes(msgspec.json.encode(result))

@@ -223,7 +223,7 @@ def _may_read(call: CapabilityCall, path: Path) -> bool:
     if any(path.is_relative_to(folder.resolve()) for folder in own):
         return True
     if path.is_relative_to(call.bot.services.data_dir.resolve()):
-        return False  # another plugin's file, or the bot's
+        return False  # the file belongs to another plugin or to the bot
     return path.is_relative_to(Path(tempfile.gettempdir()).resolve())
 
 

@@ -20,8 +20,8 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 class LegacyNekroPlugin(NekroPlugin):
     """A plugin written for nekro-agent, which accepts what `NekroPlugin` refuses.
 
-    - The author and the module name may be any text. The key has forms of them that are valid in a
-      key (`author_key`, `module_key`).
+    - The author and the module name may be any text. The plugin's key contains forms of both that
+      are valid in a key (`author_key`, `module_key`).
     - The first parameter of a handler is the context whatever its name, and a result of kind
       ``AGENT`` or ``BEHAVIOR`` may have any type.
     - The model reads the text of an error that a handler raises itself

@@ -542,7 +542,7 @@ def _kind(config: Any) -> tuple[int, Distance]:
 
 
 def _rows(points: Any) -> Iterable[tuple[PointId, Any, dict[str, Any]]]:
-    if hasattr(points, "ids"):  # qdrant_client.models.Batch
+    if hasattr(points, "ids"):  # it is a `qdrant_client.models.Batch`
         payloads = points.payloads or [None] * len(points.ids)
         for point, vector, payload in zip(points.ids, points.vectors, payloads, strict=True):
             yield point, vector, payload or {}
