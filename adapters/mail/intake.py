@@ -41,8 +41,8 @@ attached as a file."""
 _RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 SLACK_S = 86_400.0
-"""After a server has renumbered its mails, only recent mails are read again: those that arrived at
-most this many seconds before the newest known message, or after it."""
+"""After a server has renumbered its mails, only recent mails are read again. A mail is recent if it
+arrived after the newest known message, or at most this many seconds before it."""
 
 
 class MailIntake:

@@ -25,10 +25,10 @@ CHATS = 200
 """Maximum number of entries that are read from the list of recent contacts, of groups, and of
 friends. In these lists new chats are found."""
 OVERLAP_S = 60.0
-"""A new chat's history is read from this many seconds before the newest stored message, because
-messages of two chats may be stored in another order than they were sent. For a new account, it is
-read from this many seconds before the first connection, because a process that was killed before it
-stored the account may have received the account's first messages."""
+"""A new chat's history is read from this many seconds before the newest stored message. The store
+may have messages of two chats in another order than they were sent. For a new account, the history
+is read from this many seconds before the first connection. An earlier process may have received
+messages of the account, and may have been killed before it stored the account."""
 
 ChatTarget = tuple[ChatKind, str]
 

@@ -177,8 +177,8 @@ def take_place(staged: Path, target: Path, now: float) -> Path | None:
 
 
 def _carry_files(staged: Path, target: Path) -> None:
-    """Copy files from the present data folder that the new folder needs: the files that Git keeps
-    in it, and the secrets that are not in the backup."""
+    """Copy files that the new folder needs from the present data folder. These are the files that
+    Git keeps in a data folder, and the secrets that are not in the backup."""
     for name in _OWN[:2]:
         if (target / name).is_file():
             shutil.copy2(target / name, staged / name)

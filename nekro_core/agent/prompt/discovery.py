@@ -288,8 +288,9 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """Return the search tool with two properties of the tools that it can find: it needs a chat if
-    all of these tools need one, and small models get it if they get at least one of these tools."""
+    """Return the search tool with two properties that follow from the tools that it can find. It
+    needs a chat if all of these tools need a chat. Small models get it if they get at least one of
+    these tools."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

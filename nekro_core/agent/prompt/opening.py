@@ -179,8 +179,8 @@ def _chosen_pictures(
     """Choose which pictures of people the prompt shows. Return these pictures by the numbers of
     their records, and a line that names the other pictures; the line is empty if all are shown.
 
-    If there are too many pictures, several of the oldest are dropped at once: each time that a
-    picture is dropped, the prompt changes from there on, and a provider's cache is lost.
+    If there are too many pictures, several of the oldest are dropped at once. Each time that a
+    picture is dropped, the prompt changes from this place on, and a provider's cache is lost.
     """
     found = [(record, *each) for record in past for each in _pictures_of(record)]
     if not view.vision or not found:

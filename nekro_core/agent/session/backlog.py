@@ -129,8 +129,8 @@ class Backlog:
         return min(others, default=None)
 
     def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> list[Record]:
-        """Drop the records that an ended turn for this person has handled: up to record
-        ``through``, all records of the person, and the pending records of other people that asked
+        """Drop the records that an ended turn for this person has handled. These are, up to record
+        ``through``: all records of the person, and the pending records of other people that asked
         for no answer. If the turn was stopped, also drop all records up to ``stopped_at``. Returns
         the dropped records."""
 

@@ -371,9 +371,9 @@ def _zones(recipe: Recipe) -> Iterator[tzinfo | None]:
 
 
 def _versions(record: Record, earlier: Sequence[Segments]) -> Iterator[Record]:
-    """Yield the record as it is, then forms that it may have had when the prompt was sent: for a
-    message of the bot, earlier edits and other states of delivery; for a voice, without its
-    transcript."""
+    """Yield the record as it is, then forms that it may have had when the prompt was sent. For a
+    message of the bot, these are its earlier edits and other states of delivery. For a voice, this
+    is the voice without its transcript."""
     yield record
     if record.author is Author.BOT:
         for segments in (record.segments, *earlier):

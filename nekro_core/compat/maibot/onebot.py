@@ -150,8 +150,8 @@ def _fields_of(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _account_for(call: CapabilityCall, fields: Mapping[str, Any]) -> tuple[str, str]:
     """The account that carries out the action, and its instance. If the handler's chat is on
-    OneBot, this is the account of the chat; otherwise the connected account that has a chat with
-    the group or person; otherwise the first connected account."""
+    OneBot, this is the account of the chat. Otherwise it is the connected account that has a chat
+    with the group or person. If there is none, it is the first connected account."""
     store, handler = call.bot.store, current_call()
     if handler is not None and store.accounts.adapter_of(handler.ctx.chat.instance) == ADAPTER:
         account = store.accounts.of(handler.ctx.chat.instance)
