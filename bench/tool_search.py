@@ -114,8 +114,8 @@ class _BM25:
         self._lengths = [sum(text.values()) for text in self._texts]
         self._mean = sum(self._lengths) / len(tools)
         self.most = 2.2 * math.log(1 + (len(tools) + 0.5) / 1.5)
-        """The largest score of a word: that of a word that is in one tool only, where it occurs
-        many times."""
+        """The largest possible score of a word. A word has this score if it occurs in only one
+        tool, and there many times."""
 
     def scores(self, query: str) -> list[float]:
         """The score of each tool."""

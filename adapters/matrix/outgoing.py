@@ -2,7 +2,7 @@
 
 NoneBot's message class is not used, for three reasons. It loses line breaks beside a mention. It
 loses the caption of a medium. It does not write an empty ``m.mentions`` into a message without
-mentions, and then older programs notify everybody whose name is in the text.
+mentions. Without this field, older programs notify everybody whose name is in the text.
 """
 
 import html

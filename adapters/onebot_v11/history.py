@@ -48,10 +48,10 @@ async def find_gaps(
 
     ``known`` maps each chat to the time of its newest stored message. These chats come first,
     sorted by this time, newest first. New chats follow. The history of a new chat is read from
-    `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, it is
-    read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may have lost
-    the first messages. If the OneBot implementation lists recent contacts, chats without newer
-    messages are left out.
+    `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, the
+    history is read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may
+    have lost the first messages. If the OneBot implementation lists recent contacts, chats without
+    newer messages are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)

@@ -297,8 +297,8 @@ class UnisegIntake:
         return account_message_id(message_id, key) if self._platform.ids_of_chat else message_id
 
     def named(self, bot: Bot, user_id: str) -> str:
-        """Return the id that the inbox uses for a user: the account if the user is an account of
-        the bot, else the person. Empty for an empty id."""
+        """Return the id that the inbox uses for a user. For a user that is an account of the bot,
+        this is the account; for another user, the person. Empty for an empty id."""
         person = self._platform.person(user_id, bot) if user_id else ""
         return self.own.get(person, person)
 

@@ -17,7 +17,7 @@ def with_nonebot_settings(
 
     ``starts`` is None if ``COMMAND_START`` is not set. If ``NEKRO_COMMAND__PREFIXES`` is set,
     ``starts`` is ignored. ``platforms`` is called with the platform prefix of an operator's id, or
-    None for an id without one, and returns the adapters for which the id counts.
+    with None for an id without a prefix. It returns the adapters for which the id counts.
     """
     people = {person for each in superusers for person in _people(each.strip(), platforms)}
     changed: dict[str, object] = {"super_users": settings.super_users | people}

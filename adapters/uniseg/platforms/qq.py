@@ -65,9 +65,9 @@ little less than QQ allows, because the transfer takes time."""
 _NUMBER = "qq.reply_seq"
 """The field of uniseg's target that counts the answers to the target's message."""
 _FIRST_NUMBER, _NUMBERS_S = 1000, 100
-"""After a restart, the first answer to a message gets this number: the first value, plus the second
-value for each second of the message's age. QQ drops an answer whose number was used before. This
-number is surely above all numbers that an earlier process used."""
+"""After a restart, the number of the first answer to a message is a sum: the first value, plus the
+second value for each second of the message's age. QQ drops an answer whose number was used before.
+This number is surely above all numbers that an earlier process used."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
 _PICTURES = PictureLimits(types=("image/jpeg", "image/png", "image/gif"))
 _CHATS = Capabilities(

@@ -1,8 +1,8 @@
-"""Finds in the text of one line what helps to say to whom the line goes: its words, and cues such
-as a question or thanks.
+"""Finds what the text of a line says about the person to whom the line goes: its words, and cues
+such as a question or thanks.
 
-English words are found between spaces. Chinese and Japanese have no spaces, so there the words are
-pairs of neighbouring characters, and cues are looked for anywhere in the text.
+English words are found between spaces. Chinese and Japanese have no spaces. There, pairs of
+neighbouring characters count as words, and cues are looked for anywhere in the text.
 """
 
 import re

@@ -177,7 +177,8 @@ def _chosen_pictures(
     past: Sequence[Record], view: PromptView, settings: PromptSettings
 ) -> tuple[Mapping[int, list[_ShownPicture]], str]:
     """Choose which pictures of people the prompt shows. Return these pictures by the numbers of
-    their records, and a line that names the other pictures; the line is empty if all are shown.
+    their records, and a line that names the other pictures. The line is empty if all pictures are
+    shown.
 
     If there are too many pictures, several of the oldest are dropped at once. Each time that a
     picture is dropped, the prompt changes from this place on, and a provider's cache is lost.

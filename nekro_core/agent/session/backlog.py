@@ -153,8 +153,8 @@ class Backlog:
         return [record for record in before if record.seq not in left]
 
     def is_open(self, seq: int) -> bool:
-        """Return whether this record waits for an answer: the plugins' hooks have let it through,
-        and it is not marked as handled, as a command is."""
+        """Return whether this record waits for an answer. The plugins' hooks must have let it
+        through, and it must not be marked as handled (a command is marked so)."""
         waits = any(each.record.seq == seq for each in self.pending)
         return waits and seq not in self.handled
 

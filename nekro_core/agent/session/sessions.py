@@ -306,7 +306,7 @@ class Sessions:
     async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
         """Act on a change of the state of a chat and its threads. If the bot no longer answers
         there, stop the running turns. If the bot answers there again, mark the messages from before
-        the change as handled, so that they stay unanswered also after a restart. Raises
+        the change as handled. So they stay unanswered, also after a restart. Raises
         `StoreError`."""
         store, conduct = self._services.store, self._services.policies.conduct
         for key, session in self._sessions.items():

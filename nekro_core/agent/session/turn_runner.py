@@ -298,8 +298,8 @@ async def _has_sent(recorder: TurnRecorder) -> bool:
 
 
 _LATE_CANCELLATIONS = 3
-"""Maximum number of cancellations that may arrive after the end of a scope: that of the scope, and
-those of scopes inside of it."""
+"""Maximum number of cancellations that may arrive after the end of a scope. They come from the
+scope itself and from scopes inside it."""
 
 
 async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:

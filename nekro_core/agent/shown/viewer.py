@@ -364,8 +364,9 @@ def _contents(recipe: Recipe) -> Iterator[RecipeText | RecipeMedium | RecipeJson
 
 
 def _zones(recipe: Recipe) -> Iterator[tzinfo | None]:
-    """Yield the possible time zones of a recipe. If the recipe names no zone, the zone of the
-    machine may have changed since the prompt was sent, so the stored offset is tried too."""
+    """Yield the possible time zones of a recipe. If the recipe names no zone, the prompt had the
+    zone of the machine. This zone may have changed since then, so the stored offset is tried
+    too."""
     yield ZoneInfo(recipe.zone) if recipe.zone else None
     yield timezone(timedelta(seconds=recipe.offset))
 

@@ -50,8 +50,8 @@ class LegacyNekroPlugin(NekroPlugin):
             self.save_config(config)
 
     def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
-        """See `Configured`. A field without a default may have no value yet: the plugin is loaded,
-        and the list of plugins tells the operator what to set."""
+        """See `Configured`. A field without a default may have no value yet. The plugin is loaded
+        all the same, and the list of plugins tells the operator what to set."""
         config = config_class.load_filled(path)
         self.problems[:] = [each for each in self.problems if each.message not in self._unset]
         self._unset = {

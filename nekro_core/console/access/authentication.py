@@ -172,6 +172,7 @@ def session_key(session_secret: str, access_token: str) -> bytes:
 
 
 def cookie_name(session_secret: str) -> str:
-    """Return the name of the session cookie. Browsers share cookies between the ports of a host, so
-    each bot has its own name, and two bots on a host do not overwrite each other's session."""
+    """Return the name of the session cookie. Browsers share cookies between the ports of a host. So
+    each bot has its own name for the cookie. Otherwise two bots on a host would overwrite each
+    other's session."""
     return "nekro_session_" + hashlib.sha256(session_secret.encode()).hexdigest()[:8]

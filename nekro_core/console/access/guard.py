@@ -173,8 +173,8 @@ def _too_many() -> Response:
 
 def _plugins_refusal(visit: Visit) -> Response | None:
     """Return a refusal if the person may not open plugins' pages. The pages check no roles
-    themselves, and a request to any of their addresses may change something, so they need the role
-    of an operator."""
+    themselves, and a request to any of their addresses may change something. So people need the
+    role of an operator."""
     actor = visit.actor
     if actor.role.allows(AccessRole.OPERATOR) and actor.in_scope("plugins", acts=True):
         return None
