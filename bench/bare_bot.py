@@ -35,7 +35,7 @@ async def bare(folder: Path, rounds: int, flood: int) -> tuple[float, list[float
 
 @asynccontextmanager
 async def echo_bot(folder: Path) -> AsyncIterator[tuple[str, float, int]]:
-    """Run the echo bot; yields its OneBot address, the seconds of its start, its process id."""
+    """Run the echo bot. Yields its OneBot address, the seconds of its start, and its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -46,8 +46,8 @@ arrived after the newest known message, or at most this many seconds before it."
 
 
 class MailIntake:
-    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes; it may
-    change."""
+    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes. They
+    may change while the bot runs."""
 
     def __init__(
         self, host: Host, threads: ThreadStore, own: Collection[str], *, name: str

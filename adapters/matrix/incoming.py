@@ -159,9 +159,9 @@ def thread_of(content: Json) -> str | None:
 def answered_id(content: Json) -> str:
     """Return the id of the event that this message replies to; empty if it replies to none.
 
-    In a thread, each message names the latest event as if it replied to it, for programs that do
-    not show threads. Such a message has ``is_falling_back`` and does not count as a reply, unless
-    it names the event that begins the thread.
+    In a thread, each message names the latest event as the one to which it replies. This is for
+    programs that do not show threads. Such a message has ``is_falling_back`` and does not count as
+    a reply, unless it names the event that begins the thread.
     """
     relation = _relation(content)
     answered = table(relation.get("m.in_reply_to")).get("event_id")

@@ -183,7 +183,7 @@ class OneBotIntake:
         unsure: bool,
     ) -> None:
         """Put an event into the queue of its chat. ``unsure`` is True if the connection was lost
-        during `find_gaps`; messages before the event may be missing then."""
+        during `find_gaps`. Then messages from before the event may be missing."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":

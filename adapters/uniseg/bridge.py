@@ -49,7 +49,8 @@ class Bridge:
 
     async def write(self, segments: list[Segment], bot: Bot) -> Message[Any]:
         """Convert the pieces of one call to the platform's format. If the format cannot hold a
-        piece, raises `CannotSend`; the piece is not left out and not written as text."""
+        piece, this method raises `CannotSend`. It does not leave the piece out or write the piece
+        as text."""
         try:
             message: Message[Any] = await self._exporter.export(
                 segments, bot, FallbackStrategy.forbid

@@ -111,7 +111,7 @@ class UnisegIntake:
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
     async def target(self, key: ChatKey) -> Target:
-        """Return where to send: the target of the chat's latest event. If there is no such event,
+        """Return where to send: the target of the chat's latest event. If the chat had no event,
         the target is made from the chat key."""
         if (known := self._targets.get(key)) is None and self._platform.answers:
             # No event has arrived since the start, so the target comes from the stored history. An

@@ -53,7 +53,7 @@ class ChatHistory:
         self._view.while_open(self._look_for_decisions)
 
     async def show(self, *, before: int) -> None:
-        """Show the messages before the message ``before``; with 0, the newest messages."""
+        """Show the messages before the message ``before``. If it is 0, show the newest messages."""
         lines = await self._area.history(
             self._view.actor, chat_key=self._chat_key, before=before, limit=_PAGE
         )

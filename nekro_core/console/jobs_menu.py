@@ -23,7 +23,8 @@ _KINDS = {
 
 
 class JobsMenu:
-    """A button with the number of long actions that run; it opens the list.
+    """A button that shows the number of long actions that run. A click opens the list of these
+    actions.
 
     Args:
         view: The opened page.

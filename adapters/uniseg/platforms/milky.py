@@ -97,7 +97,7 @@ class Milky(Platform):
         return Target(str(group)) if group else None
 
     def message_id(self, event: BaseEvent) -> str:
-        """Return the sequence number; for a file, the file's id."""
+        """Return the sequence number. For an uploaded file, return the file's id."""
         if isinstance(event, _UPLOADS):
             return event.data.file_id
         assert isinstance(event, MessageEvent)

@@ -139,8 +139,8 @@ class LineText:
     """What one line says.
 
     Attributes:
-        words: The words that are not common to most lines; of Chinese and Japanese texts, the pairs
-            of characters.
+        words: The words that are not common to most lines. For Chinese and Japanese texts, these
+            are the pairs of characters.
         asks: Whether it asks something.
         begins: The indexes in `CUE_NAMES` of the cues with which it begins.
         has: The indexes in `CUE_NAMES` of all its cues.

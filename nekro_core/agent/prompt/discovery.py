@@ -40,8 +40,8 @@ from nekro_core.tools.tool import Tool, ToolKind
 Key = tuple[str, str]
 """Identifies a tool by its owner and name, and a sleeping plugin by its key and an empty name."""
 _CHATS = 1000
-"""Maximum number of chats in memory. Above it, the least recently used chat is dropped; its row
-stays in the store."""
+"""Maximum number of chats in memory. Above this number, the least recently used chat is dropped
+from memory. Its row stays in the store."""
 _ROW = "found"
 _MAX_ROW = 64 * 1024
 

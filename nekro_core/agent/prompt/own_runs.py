@@ -31,7 +31,7 @@ def runs_before(
     records: Sequence[Record], turns: Sequence[Sequence[RunRecord]], *, moved: int
 ) -> Mapping[int, str]:
     """Return lines about the runs of earlier turns. The key is the number of the record before
-    which they are shown; this record is the first message of the turn.
+    which the lines are shown. This record is the first message of the turn.
 
     Args:
         records: The window of the history.

@@ -63,8 +63,8 @@ class QuotedText:
 
 @dataclass(frozen=True, slots=True)
 class PromptLines:
-    """Lines of the program, and the texts that it quotes below them. In a line of the program,
-    other people's words are in JSON quotes."""
+    """Lines of the program, and the texts that the program quotes below these lines. In a line of
+    the program, other people's words are in JSON quotes."""
 
     lines: tuple[str | QuotedText, ...]
 

@@ -116,8 +116,8 @@ class RecordedCalls:
 
 def _normal(tool: Tool, arguments: str) -> str:
     """Return logged arguments in a form that is the same for equal calls: as JSON, sorted by the
-    names of the parameters. If the log has cut the arguments, they are not valid JSON and are
-    returned as they are."""
+    names of the parameters. If the log has cut the arguments, they are not valid JSON. Then they
+    are returned unchanged."""
     try:
         found = json.loads(arguments)
     except ValueError:

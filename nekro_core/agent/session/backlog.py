@@ -14,9 +14,9 @@ stays in the store and in the history."""
 
 
 def _make_room(messages: list[PendingMessage]) -> list[Record]:
-    """If there are too many messages, drop the oldest message of the person who wrote most of them.
-    So a flood of messages by one person does not displace the questions of others. Returns the
-    dropped records."""
+    """If there are too many messages, drop the oldest message of the person who wrote the most
+    messages. So a flood of messages by one person does not displace the questions of others.
+    Returns the dropped records."""
     dropped: list[Record] = []
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)

@@ -234,8 +234,8 @@ class TurnRunner:
         except anyio.get_cancelled_exc_class():
             if not scope.cancel_called or _is_cancelled():
                 raise
-            # ``scope`` was cancelled, but it did not catch the cancellation, which arrived here. No
-            # outer scope is cancelled, so this task must go on and close the turn's row.
+            # ``scope`` was cancelled, but ``scope`` did not catch the cancellation. It arrived
+            # here. No outer scope is cancelled, so this task must go on and close the turn's row.
             stop = "stopped" if self._stopped_at is not None else "recalled"
             await _absorb_late_cancellation(scope)
         return recorder, stop

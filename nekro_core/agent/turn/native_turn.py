@@ -142,9 +142,9 @@ class NativeTurn(Turn):
         return (await self._recorder.sent())[before:]
 
     async def _decide_without_calls(self, reply: NativeReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply without calls. Text is sent and ends the
-        turn; the stored run shows the native calls that led to this text. An empty reply ends the
-        turn if people have got an answer, or if it is the second empty reply."""
+        """Decide how the turn continues after a reply without calls. Text is sent, and it ends the
+        turn. The stored run of the text shows the native calls that led to it. An empty reply ends
+        the turn if people have got an answer, or if it is the second empty reply."""
         if reply.end == "whole" and is_silence(reply.prose):
             return "finished"
         if calls := self._json_calls(reply.prose, runner):

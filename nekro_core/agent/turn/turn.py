@@ -213,8 +213,8 @@ class Turn:
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply with code. Returns why the turn ended; if
-        empty, another step follows."""
+        """Decide how the turn continues after a reply with code. Returns why the turn ended. If the
+        text is empty, another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered

@@ -31,7 +31,8 @@ class Visit:
         person_id: The person's number, which does not change with their name; 0 for the owner's
             token, which belongs to no person.
         session_id: The number of the browser's session; 0 for a program with a token.
-        look_again: Reads again who uses this session or token; returns None if it no longer works.
+        look_again: Reads again who uses this session or token. Returns None if the session or token
+            no longer works.
     """
 
     actor: Actor

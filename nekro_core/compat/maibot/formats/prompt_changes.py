@@ -220,8 +220,8 @@ def _words(message: PromptMessage) -> str:
 
 
 def with_words(messages: Sequence[PromptMessage], text: str) -> tuple[PromptMessage, ...]:
-    """Add words to the newest message of the user. If there is no such message, make one of the
-    words."""
+    """Add words to the newest message of the user. If the prompt has no message of the user, add a
+    message with these words."""
     if not text:
         return tuple(messages)
     added = PromptMessage.of("user", text)

@@ -118,8 +118,8 @@ class Query(Generic[M]):
         return Query(self._model, replace(self._parts, conditions=all_of, limit=2), self._one)
 
     def values(self, *fields: str, **renamed: str) -> "Query[M]":
-        """Return dicts with the named fields instead of rows; with all fields if no field is
-        named."""
+        """Return dicts with the named fields instead of rows. If no field is named, the dicts have
+        all fields."""
         names = {name: name for name in fields or (() if renamed else self._model.FIELDS)}
         names |= renamed
         self._check(names.values())
