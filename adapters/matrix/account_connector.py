@@ -30,9 +30,9 @@ class MatrixConnector:
     """The `AccountConnector` of Matrix.
 
     Args:
-            made: Maps the user ids in ``MATRIX_BOTS`` to their accounts.
-            make: Makes an account that ``MATRIX_BOTS`` does not have, from its settings.
-            running: The accounts that run. `run` adds its account, and removes it at the end.
+        made: Maps the user ids in ``MATRIX_BOTS`` to their accounts.
+        make: Makes an account that ``MATRIX_BOTS`` does not have, from its settings.
+        running: The accounts that run. `run` adds its account, and removes it at the end.
         proxy: The address of a proxy; None for none.
     """
 

@@ -307,8 +307,8 @@ def user_of(link: str) -> str:
 
 def said_at(event: Json, now: float) -> float:
     """Return the time of a message, in seconds since 1970. The sender's server gives this time, and
-    anybody can run a server. So if the time is more than a day ahead of ``now``, which no wrong
-    time zone explains, return ``now``."""
+    anybody can run a server. If the time is more than a day ahead of ``now``, return ``now``: even
+    a wrong time zone cannot explain such a difference."""
     stamp: Any = event.get("origin_server_ts")
     if isinstance(stamp, int | float) and 0 <= stamp <= (now + _AHEAD_S) * 1000:
         return float(stamp) / 1000

@@ -1,4 +1,4 @@
-"""An adapter of a platform whose accounts an operator can manage while the bot runs."""
+"""Provides the adapter of a platform whose accounts an operator can manage while the bot runs."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

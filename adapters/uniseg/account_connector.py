@@ -73,8 +73,8 @@ class UnisegConnector:
         kind: Its accounts.
         driver: NoneBot's driver.
         intake: Processes the events of all accounts.
-            shared: Maps accounts to their monitors. It has the accounts that the bot's settings
-                name; these share one stock adapter. A paused account is not in it.
+        shared: Maps accounts to their monitors. It has the accounts that the bot's settings name.
+            These share one stock adapter. A paused account is not in it.
     """
 
     def __init__(

@@ -19,8 +19,8 @@ from nekro_core.store.decisions import DecisionReason
 _CAPTION_CHARS = 800
 """Maximum number of characters of a shown caption (another model's words about a picture)."""
 _MEMORY_CHARS = 12_000
-"""Maximum number of characters of a summary or of the notes. Memory keeps to a smaller budget; this
-limit is for a `MemoryReader` that does not."""
+"""Maximum number of characters of a summary or of the notes. The bot's memory keeps to a smaller
+budget. This limit is for another `MemoryReader`, which may write more."""
 _LEAST_MESSAGE = 200
 """To save space, messages are shortened, but not below this number of characters."""
 _RECORD_TOKENS = 120
@@ -129,8 +129,8 @@ def _task(past: Sequence[Record], view: PromptView) -> str:
 
 
 def _is_shared(view: PromptView) -> bool:
-    """Return whether the prompt must say who asks. In a private chat with one person this is
-    clear."""
+    """Return whether the prompt must say who asks. In a private chat with one person, it need
+    not."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 

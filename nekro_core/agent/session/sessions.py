@@ -207,8 +207,8 @@ class Sessions:
 
     def _is_flood(self, record: Record) -> bool:
         """Return whether a record is a command of a sender who runs more commands than people do.
-        Such a sender may be a bot that answers our bot with commands, so it gets no answer; see
-        `Cooldown`."""
+        Such a sender may be another bot that answers this bot with commands, so the sender gets no
+        answer; see `Cooldown`."""
         commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
             return False

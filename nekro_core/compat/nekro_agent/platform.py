@@ -1,4 +1,4 @@
-"""Adapters and accounts with the names of nekro-agent."""
+"""Offers adapters and accounts under the names of nekro-agent."""
 
 from collections.abc import Iterator
 from typing import Any
