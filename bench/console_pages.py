@@ -39,8 +39,8 @@ Every other page is usable when it shows any content."""
 
 
 async def page_figures(folder: Path, *, few: bool) -> list[Figure]:
-    """The p50 and p95 of each page of a bot whose data are in ``folder / "data"``. The floor is an
-    empty NiceGUI page."""
+    """The p50 and p95 of each page of a bot whose data are in ``folder / "data"``. The baseline is
+    an empty page of NiceGUI."""
     opened = _FEW if few else _OPENED
     found = []
     async with measured_bot(folder) as bot, logged_in_browser(bot.process) as context:

@@ -23,7 +23,8 @@ class UnisegAccount(BaseModel):
         raise NotImplementedError
 
     def entry(self) -> dict[str, Any]:
-        """Return the account's entry in the setting of the stock adapter."""
+        """Return the account's entry in the setting of the stock adapter (NoneBot's adapter for the
+        platform)."""
         raise NotImplementedError
 
 

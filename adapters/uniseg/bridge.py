@@ -20,7 +20,7 @@ class CannotSend(ValueError):
 
 
 class Bridge:
-    """Uniseg's builder and exporter for one platform. ``name`` is the name of the stock adapter.
+    """Uniseg's builder and exporter for one platform. ``name`` is the name of NoneBot's adapter.
     Raises `RuntimeError` if uniseg does not support this adapter."""
 
     def __init__(self, name: str) -> None:
@@ -62,5 +62,5 @@ class Bridge:
     async def send(
         self, target: Target, bot: Bot, message: Message[Any], options: Mapping[str, Any]
     ) -> Any:
-        """Send a message with the account of ``bot``. Errors of the stock adapter are raised."""
+        """Send a message with the account of ``bot``. Errors of NoneBot's adapter are raised."""
         return await self._exporter.send_to(target, bot, message, **options)

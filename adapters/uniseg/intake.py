@@ -1,5 +1,5 @@
-"""Converts a stock adapter's events and hands them to the host. The events of a chat stay in the
-order of arrival."""
+"""Converts the events of a stock adapter (an adapter of NoneBot) and hands them to the host. The
+events of a chat stay in the order of arrival."""
 
 import math
 import time

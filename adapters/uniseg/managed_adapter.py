@@ -1,4 +1,5 @@
-"""Starts and ends a stock adapter, and receives its events before NoneBot does.
+"""Starts and ends a stock adapter (an adapter of NoneBot), and receives its events before NoneBot
+does.
 
 NoneBot would start the adapter before the bot can accept events. NoneBot would also make network
 calls for a message before it passes the message on.

@@ -68,7 +68,7 @@ class Platform:
         return (self.user_of(bot),)
 
     def person(self, user_id: str, bot: Bot) -> str:
-        """Return the id that the rest of the bot uses for a user. If the stock adapter serves
+        """Return the id that the rest of the bot uses for a user. If NoneBot's adapter serves
         several platforms, the id includes the platform, because two platforms may have the same
         user id."""
         return user_id
@@ -150,12 +150,12 @@ class Platform:
     async def answer_request(
         self, request: ContactRequest, bot: Bot, *, approve: bool, reason: str
     ) -> None:
-        """Approve or refuse a request. Errors of the stock adapter are raised."""
+        """Approve or refuse a request. Errors of NoneBot's adapter are raised."""
         raise NotImplementedError
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
         """Return the bytes or the address of a medium that has no public address. Empty if the
-        platform offers neither. Errors of the stock adapter are raised."""
+        platform offers neither. Errors of NoneBot's adapter are raised."""
         return ""
 
     # -- sending

@@ -72,7 +72,8 @@ class Feishu(Platform):
         file_bytes=10 * 1024 * 1024,
         markdown=True,
     )
-    # Uniseg uploads voices and videos with a wrong type, and Feishu refuses to send them.
+    # The library uniseg uploads voices and videos with a wrong type, and Feishu refuses to send
+    # them.
     nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed
 
     def user_of(self, bot: BaseBot) -> str:
@@ -168,12 +169,12 @@ class Feishu(Platform):
 
     def refused(self, error: Exception) -> bool:
         """Return True if the error's text has an HTTP status that means a refusal: 4xx except 429.
-        The stock adapter raises a network error for every status."""
+        NoneBot's adapter raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
     def sent_id(self, result: Any) -> str:
         """Return the message's id. Raises `CannotSend` for an answer with an error code, because
-        the stock adapter treats such an answer as a success."""
+        NoneBot's adapter treats such an answer as a success."""
         if isinstance(result, Mapping) and result.get("code"):
             raise CannotSend(
                 f"Feishu refused the message: {result.get('msg')} (code {result['code']})"

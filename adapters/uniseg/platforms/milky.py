@@ -85,8 +85,8 @@ class Milky(Platform):
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg's own lookup is not used, because it returns a group
-        for a private message from somebody who is not a friend of the account."""
+        """Return the chat of an event. The lookup of the library uniseg is not used, because it
+        returns a group for a private message from somebody who is not a friend of the account."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"

@@ -107,7 +107,7 @@ class QQ(Platform):
         assert isinstance(bot, Bot)
         try:
             return bot.self_info.id
-        except RuntimeError:  # the stock adapter has not requested it yet
+        except RuntimeError:  # NoneBot's adapter has not requested the id yet
             return bot.self_id
 
     def is_message(self, event: BaseEvent) -> bool:
@@ -157,7 +157,8 @@ class QQ(Platform):
         return Target(target.id, target.parent_id, target.channel, target.private)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
-        """Return the answered message. Only messages of guilds name one."""
+        """Return the answered message. Only messages of guilds name the message that they
+        answer."""
         reference = getattr(event, "message_reference", None)
         return Reply(reference.message_id) if reference and reference.message_id else None
 
