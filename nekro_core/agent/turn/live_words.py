@@ -99,8 +99,8 @@ class LiveWords:
         return self._written.text[self._sent :].strip()
 
     def write(self, text: str, next_line: str = "") -> None:
-        """Add the next words of the reply. In code mode these are whole lines; ``next_line`` is the
-        part of the line after them that has arrived."""
+        """Add the next words of the reply. In code mode these are whole lines. ``next_line`` is the
+        part of the following line that has arrived."""
         self._written.write(text)
         self._next_line = next_line
         if self._ready():
