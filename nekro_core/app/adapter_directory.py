@@ -99,7 +99,7 @@ class AdapterDirectory:
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
         named = tuple(each.name for each in every if written and each.nonebot_name == written)
-        return named or (written,)  # an adapter's name, or no adapter has this prefix
+        return named or (written,)  # if no adapter lists the prefix, it is an adapter's name
 
 
 def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:

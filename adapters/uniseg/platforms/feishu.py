@@ -87,7 +87,7 @@ class Feishu(Platform):
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg finds it only for messages, not for notices."""
+        """Return the chat of an event. Uniseg finds the chat only for messages, not for notices."""
         if isinstance(event, MessageEvent) or not isinstance(event, Event):
             return super().place(event, bot)
         chat = _field(event, "chat_id")

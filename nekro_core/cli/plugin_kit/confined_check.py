@@ -1,7 +1,7 @@
 """Runs the process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
 
 Before the process imports modules of the bot, it gives up the right to change files outside of the
-throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts it.
+throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts the process.
 """
 
 import gc
