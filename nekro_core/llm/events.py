@@ -20,8 +20,8 @@ MAX_LINE = 4_000_000
 from filling the memory."""
 
 _MOST_PROVIDER_DATA = 200_000
-"""Maximum number of characters of the data that a provider sends with a call and wants back with
-its result. Signatures have a few thousand."""
+"""Maximum number of characters of the data that a provider sends with a call and wants back
+together with the call's result. Such data are usually signatures of a few thousand characters."""
 
 
 class StreamDecodeError(NekroError):

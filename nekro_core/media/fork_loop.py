@@ -47,7 +47,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
             words, files, _, _ = socket.recv_fds(line, MOST_REQUEST, 2)
         except TimeoutError:
             if _has_children():
-                continue  # the children would end with this process
+                continue  # Children are still at work, and would end with this process.
             return
         if len(files) != 2:  # the bot has closed the socket
             return

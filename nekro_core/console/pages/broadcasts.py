@@ -23,7 +23,8 @@ _PAGE = 20
 _LOOK_S = 1.0
 """Seconds between two reads of the list while a message is being sent."""
 _QUIET_LOOKS = 5
-"""While no message is being sent, the list is read only once in this many times `_LOOK_S`."""
+"""While no message is being sent, the time between two reads of the list is this many times
+`_LOOK_S`."""
 
 
 class Broadcasts:

@@ -70,7 +70,7 @@ class _ChatList:
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(self._draw_changes)
-                self._changed.set()  # also draw what came before the loop
+                self._changed.set()  # Also draw the changes that came before this loop began.
                 async for event in events:
                     if isinstance(event, Recorded):
                         self._changed.set()

@@ -27,7 +27,7 @@ _BROWSER_S = 5.0
 
 
 class ConnectDialog:
-    """The values and lines to enter in the platform's program.
+    """The dialog with the values and lines that an operator enters in the platform's program.
 
     Args:
         view: The opened page.
@@ -61,7 +61,8 @@ class ConnectDialog:
         await self._wait(dialog, seen)
 
     def _draw_lines(self, origin: str) -> Callable[[], Awaitable[None]]:
-        """Draw the place of the lines to enter. Returns a function that shows the lines there."""
+        """Draw an empty area for the lines to enter. Returns a function that shows the lines in
+        it."""
         view, platform, account = self._view, self._platform, self._account
         address = ui.input(view.say("platforms.address"), value=origin)
         address.props("outlined dense").classes("nc-wide")

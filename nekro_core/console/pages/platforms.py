@@ -15,8 +15,8 @@ from nekro_core.operator.roles import AccessRole
 _LOOK_S = 2.0
 """Seconds between two reads of the accounts."""
 _LOOKS = 5
-"""The platforms are read only at each fifth read of the accounts, because this reads the files of
-their manifests."""
+"""The platforms are read only at each fifth read of the accounts, because reading the platforms
+means reading the files of all manifests."""
 _KINDS = {PlatformState.RUNNING: "good", PlatformState.FAILED: "bad"}
 
 

@@ -23,7 +23,8 @@ async def settings_page(view: View) -> None:
 
 
 class _SettingsPage:
-    """The shown settings. Typed values stay when a setting changes meanwhile."""
+    """The settings on the page. If a setting changes while a person types a value for it, the typed
+    value stays."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -95,8 +96,8 @@ class _SettingsPage:
                 self._cards[info.name].move_to(place)
 
     def _fits(self, info: SettingInfo, words: str) -> bool:
-        """Return whether a setting has these words in its name, variable or description, in the
-        language of the page or in English."""
+        """Return whether a setting has these words in its name, environment variable or
+        description, in the language of the page or in English."""
         texts = (info.name, info.variable, info.description, help_of(info, self._view.language))
         return words in "\n".join(texts).casefold()
 

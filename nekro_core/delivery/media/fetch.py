@@ -98,7 +98,7 @@ class Fetcher:
     def _decode(self, text: str) -> bytes:
         self._check_size(len(text) * 3 // 4 - 2)
         try:
-            # Some senders break the base64 text into lines or leave its padding out.
+            # Some senders break the base64 text into lines, or leave out the ``=`` at its end.
             compact = "".join(text.split())
             return self._checked(
                 base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)

@@ -123,7 +123,8 @@ class ModelServer:
             "threads": self._settings.threads or _cores(),
             "slots": SLOTS,
             "context_tokens": SLOTS * self._settings.context_tokens,
-            # The server appends the file's name directly, so the slash is needed.
+            # The server puts the name of a file directly after this text, so the text must end with
+            # a slash.
             "readings": f"{self._readings}/",
             "idle_unload_s": self._settings.idle_unload_s,
         }

@@ -65,7 +65,8 @@ from nekro_core.tools.outcome import (
 )
 
 LONGER_SIDE = 1568
-"""Pixels. Model providers scale larger pictures down, so sending more only costs more."""
+"""Maximum number of pixels of a picture's longer side. Model providers scale larger pictures down,
+so a larger picture only costs more."""
 
 _MAX_RECORDS = 500
 

@@ -8,7 +8,7 @@ from nekro_core.chat import EVERYONE, Author, Mention, Record, Text, plain_text
 from nekro_core.tools.outcome import ToolFailure
 
 _NUMBER = re.compile(r"(?:message +)?#?(?P<seq>[0-9]{1,18})")
-"""A record's number, as prompts show it."""
+"""Matches the number of a record, as prompts show it."""
 _LISTED = 10
 """Maximum number of people or messages that an error text lists, the newest."""
 _SHOWN = 40

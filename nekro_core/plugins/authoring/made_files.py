@@ -25,7 +25,8 @@ plugins."""
 _OF_A_CHAT = re.compile(r"-(private|group|channel)_")
 """Finds the name of a chat's folder below ``uploads``."""
 _NEKRO_ROOT = Path("/app")
-"""The folder of its container in which Nekro Agent runs. Plugins for it write below this folder."""
+"""The folder in which Nekro Agent runs in its container. Plugins for Nekro Agent write below this
+folder."""
 _CLOCK_S = 0.01
 """The time of a new file may be too early by this many seconds, because the kernel takes it from
 its last timer tick."""

@@ -75,7 +75,7 @@ class AttemptLog:
         describe = _EVENTS.get(event)
         if describe is None or getattr(self._inside, "hearing", False):
             return
-        self._inside.hearing = True  # so that calls of this method itself are not recorded
+        self._inside.hearing = True  # Calls that this method itself makes are not recorded.
         try:
             attempt = self._attempt(event, arguments, describe)
         finally:
