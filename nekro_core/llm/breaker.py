@@ -37,9 +37,9 @@ class BreakerState(StrEnum):
     """Whether a model is asked."""
 
     CLOSED = "closed"
-    """Every request may ask it."""
+    """Every request may ask the model."""
     OPEN = "open"
-    """It cools down: no request may ask it."""
+    """The model cools down: no request may ask it."""
     HALF_OPEN = "half_open"
     """The cool-down is over. One request may try the model, or is trying it."""
 
@@ -59,7 +59,7 @@ class CircuitBreaker:
     """The breaker of one model. Each `enter` must be followed by `leave`, also after an error.
 
     Args:
-        settings: They say how long a cool-down takes, and are read when it begins.
+        settings: Say how long a cool-down takes. They are read each time a cool-down begins.
         clock: A monotonic clock, in seconds.
     """
 

@@ -20,10 +20,12 @@ class RoleModelView:
         model: Its name at the provider; empty if the role does not answer chat requests.
         state: ``closed`` if it is asked, ``open`` while it cools down, ``half_open`` if the next
             request tries it.
-        reason: Why it cools down (`nekro_core.llm.model.PassReason`); empty if it does not. detail:
-        The error that began the cool-down. seconds: Seconds until it is tried again. objection: Why
-        it is not asked because of its price; empty if its price is no obstacle. price: The price of
-        a million tokens, of which three quarters are tokens of prompts; None if it is not known.
+        reason: Why it cools down (`nekro_core.llm.model.PassReason`); empty if it does not.
+        detail: The error that began the cool-down.
+        seconds: Seconds until it is tried again.
+        objection: Why it is not asked because of its price; empty if its price is no obstacle.
+        price: The price of a million tokens, of which three quarters are tokens of prompts; None if
+            it is not known.
         price_source: Where the price comes from.
     """
 

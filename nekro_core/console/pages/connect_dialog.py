@@ -43,7 +43,8 @@ class ConnectDialog:
         self._platform, self._account = platform, account
 
     async def show(self) -> None:
-        """Show the dialog. Returns when the account is online, or the dialog is closed."""
+        """Show the dialog. Returns when the account is online, paused or removed, or when the
+        dialog is closed."""
         view, platform, account = self._view, self._platform, self._account
         with self._place:
             origin = await ui.run_javascript("location.origin", timeout=_BROWSER_S)
@@ -92,7 +93,8 @@ class ConnectDialog:
         return show_lines
 
     async def _wait(self, dialog: ui.dialog, seen: ui.element) -> None:
-        """Show the account's state until it is online or the dialog is closed."""
+        """Show the account's state until the account is online, paused or removed, or the dialog is
+        closed."""
         limit = 0.05  # the first state is shown at once
         while _is_open(dialog):
             try:

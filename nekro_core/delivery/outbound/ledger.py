@@ -83,9 +83,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue one row for each piece of a message, and the message's record, for the database.
-        When this method returns, the rows and the record are in the queue of the database. Returns
-        the calls, and an awaitable that ends when the rows are stored. A piece that cannot be sent
+        """Make a row for each piece of a message and, if ``record`` is true, a record for each
+        piece. When this method returns, all of them are in the queue of the database. Returns the
+        calls, and an awaitable that ends when the rows are stored. A piece that cannot be sent
         begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
