@@ -121,7 +121,7 @@ class View:
         except NekroError as error:
             (refused or self.show_error)(error)
             return None
-        except Exception as error:  # noqa: BLE001 - a fault of ours; the page must stay usable
+        except Exception as error:  # noqa: BLE001 - after our own fault, the page must stay usable
             logger.exception("an action of the console failed")
             self.tell(f"{type(error).__name__}: {error}", bad=True)
             return None

@@ -161,7 +161,7 @@ class ModelChain:
         error: ModelError | None = None
         for position, (link, forced) in enumerate(order):
             passage = link.breaker.enter(forced=forced)
-            if passage is None:  # meanwhile, another request has begun to try it
+            if passage is None:  # Another request has begun to try this model meanwhile.
                 passed[link.name] = _cooling(link)
                 continue
             passed.pop(link.name, None)

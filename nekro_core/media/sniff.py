@@ -57,7 +57,8 @@ def sniff(head: bytes) -> tuple[str, str]:
             if mime == "video/webm" and _holds_sound_alone(head):
                 return "audio/webm", "weba"
             return mime, extension
-    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:  # An MPEG audio frame, layer 3
+    # This is an MPEG audio frame, layer 3.
+    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:
         return "audio/mpeg", "mp3"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:2048].lower()
     if _after_prolog(start).startswith(_SVG):

@@ -60,7 +60,7 @@ class Broadcasts:
             self._draw_cards(found)
         for each in found:
             card = self._cards.get(each.announcement_id)
-            if card is not None:  # the list may have been drawn anew meanwhile
+            if card is not None:  # The card is missing if the list was drawn anew meanwhile.
                 await card.show(each)
         self._busy = any(each.state is AnnouncementState.RUNNING for each in found)
         self._older.set_visibility(self._number <= len(found) < MOST_KEPT)

@@ -84,7 +84,8 @@ class _SettingsPage:
         ]
         listed = {each.name for each in infos}
         for name, card in [*self._cards.items()]:
-            if name not in listed and not card.editing:  # typed values stay
+            # Keep the card of a setting in which the person types.
+            if name not in listed and not card.editing:
                 self._cards.pop(name).delete()
         self._nothing.set_visibility(not infos)
         with self._rows:

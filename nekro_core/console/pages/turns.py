@@ -85,7 +85,7 @@ def _choice(view: View, key: str, found: dict[str, str], value: str) -> ui.selec
 def _seconds(written: str | None) -> float:
     try:
         return datetime.fromisoformat(written or "").astimezone().timestamp()
-    except ValueError:  # Empty, or an incomplete date.
+    except ValueError:  # The text is empty, or an incomplete date.
         return 0.0
 
 

@@ -121,7 +121,8 @@ class Fetcher:
             raise NotFetched(f"not there within {settings.fetch_s:g} s") from None
         except httpx.TimeoutException:
             raise NotFetched(f"the server said nothing for {settings.silent_s:g} s") from None
-        # ValueError: "idna" raises it for names such as "xn--", and httpx does not convert it.
+        # `ValueError` is listed, because the package idna raises it for names such as "xn--", and
+        # httpx does not convert it.
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, ValueError) as error:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
@@ -194,8 +195,9 @@ class Fetcher:
             self._client = httpx.AsyncClient(
                 trust_env=False,  # `environment_proxy` chooses the proxy of each request
                 timeout=self._settings.silent_s,
-                # Reuse no connection: each connection was checked and encrypted for one host name.
-                # `KeyedLimiter` and `CapacityLimiter` limit the number of connections.
+                # Do not reuse connections, because each was checked and encrypted for one host
+                # name. Their number is not limited here: `KeyedLimiter` and `CapacityLimiter` limit
+                # it.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             )
         return self._client

@@ -93,7 +93,8 @@ class ModelServer:
         script = Path(__file__).with_name("serve.py")
         with log.open("wb") as errors:
             process = await anyio.open_process(
-                [sys.executable, "-P", str(script)],  # -P: no file of this folder shadows a library
+                # With -P, no file of this folder shadows a library.
+                [sys.executable, "-P", str(script)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

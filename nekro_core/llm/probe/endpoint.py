@@ -95,7 +95,7 @@ class _Probe:
         self._context: int | None = None
         self._spent = 0
         limits: dict[str, Any] = {
-            "vision": True,  # otherwise the picture would be replaced by a note
+            "vision": True,  # Without this, a note would replace the picture.
             "retries": 0,
             "connect_s": min(settings.connect_s, _NETWORK_S),
             "first_token_s": min(settings.first_token_s, _REQUEST_S),

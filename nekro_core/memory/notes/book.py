@@ -102,7 +102,8 @@ class NoteBook:
             since = new.since or now
             same = [each.since for each in near if not contradicts(each.text, text)]
             if same and len(same) == len(near):
-                # The old notes say the same in other words, so keep their beginning.
+                # The old notes say the same in other words. So the new note is true since the
+                # earliest of them.
                 since = min(since, *same)
             note = NoteRow(
                 chat_key=chat_key,

@@ -146,7 +146,8 @@ def _dates_in(text: str, today: date) -> Iterator[tuple[date, date]]:
         if pattern.search(text):
             yield _unit(today, unit, by)
     for match in _WEEKDAY.finditer(text):
-        # The last day before today with this weekday. If today has it, the day a week ago.
+        # Take the last day before today with this weekday. If today has this weekday, take the day
+        # a week ago.
         number = _WEEKDAYS.index(match["day"].lower())
         day = today - timedelta(days=(today.weekday() - number - 1) % 7 + 1)
         yield day, day + timedelta(days=1)

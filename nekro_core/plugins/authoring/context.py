@@ -635,7 +635,7 @@ class AgentCtx:
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
         home = self.asked_in or self.chat
-        if is_no_chat(home):  # A webhook's call: the plugin chooses the chat, not a model.
+        if is_no_chat(home):  # In a webhook's call, the plugin chooses the chat, and not a model.
             if is_no_chat(key):
                 raise ToolFailure("a webhook has no chat: say which one, with chat_key=...")
             return key

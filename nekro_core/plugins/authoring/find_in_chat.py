@@ -25,7 +25,8 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
     wanted = wanted.strip()
     if wanted not in people:  # on some platforms ids begin with @, so try the whole text first
         wanted = wanted.removeprefix("@").strip()
-    if wanted == EVERYONE:  # never allowed, even if people of the chat have mentioned everybody
+    # A mention of everybody is never allowed, even if people of the chat have used it.
+    if wanted == EVERYONE:
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])

@@ -53,7 +53,7 @@ def is_made_now(real: Path, text: str, data_dir: Path, began: float) -> bool:
     if not real.is_relative_to(data) and real.is_relative_to(Path(tempfile.gettempdir()).resolve()):
         return True
     parts = Path(text).parts
-    if ".." in parts or Path(os.path.abspath(text)) != real:  # noqa: PTH100 - links must show
+    if ".." in parts or Path(os.path.abspath(text)) != real:  # noqa: PTH100 - abspath keeps links
         return False
     if real.is_relative_to(data):
         return _is_of_a_plugin(data, real.relative_to(data).parts)

@@ -350,7 +350,7 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
             thread.start()
             result, error = await done
     except TimeoutError:
-        running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
+        running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - it is documented
         _interrupt(thread)
         raise _Hanging(traceback.extract_stack(running) if running else []) from None
     if error is not None:
