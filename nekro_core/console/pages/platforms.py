@@ -29,8 +29,9 @@ async def platforms_page(view: View) -> None:
 
 
 class _PlatformList:
-    """The platforms. They are drawn again only if a platform or account was added or removed. A new
-    state of an account is written into its card, so that the keyboard's focus does not move."""
+    """The platforms. They are drawn again only if a platform has changed, or an account was added
+    or removed. A new state of an account is written into its card, so that the keyboard's focus
+    does not move."""
 
     def __init__(self, view: View) -> None:
         self._view, self._area = view, view.operator.platforms
