@@ -1,4 +1,4 @@
-"""Builds the chains of models of roles and chats. All chains with the same model share its
+"""Builds chains of models, for roles and for chats. All chains with the same model share its
 breaker."""
 
 import time

@@ -75,7 +75,8 @@ class Fetcher:
     async def fetch(
         self, url: str, *, reach: FetchPolicy | None = None, key: Hashable = None
     ) -> bytes:
-        """Fetch the bytes of a URL. Fetches of one ``key`` share a limit. Raises `NotFetched`."""
+        """Fetch the bytes of a URL. Fetches with the same ``key``, which is usually a chat, share
+        the limit `PER_CHAT`. Raises `NotFetched`."""
         scheme = url.partition(":")[0].lower()
         match scheme:
             case "base64":
