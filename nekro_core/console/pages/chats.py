@@ -16,7 +16,8 @@ _NEWEST = 5
 """Number of chats that are read again after an event. More than this many chats rarely change at
 the same time."""
 _PAUSE_S = 0.1
-"""Pause between two updates, so that a busy bot does not keep the browser busy."""
+"""Seconds between two updates of the list. The pause keeps a busy bot from keeping the browser
+busy."""
 STATE_KINDS = {ChatState.ON: "good", ChatState.OBSERVE: "warn", ChatState.OFF: "bad"}
 
 
