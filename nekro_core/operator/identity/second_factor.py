@@ -22,7 +22,7 @@ _CODE_LETTERS = 16
 """Number of letters of a recovery code. They have 79 random bits, so even somebody with a stolen
 hash cannot guess the code."""
 _LONGEST_CODE = 64
-"""Number of characters of an offered code that are read; further characters are ignored."""
+"""Number of characters of an entered code that are read; further characters are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
