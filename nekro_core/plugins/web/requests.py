@@ -95,7 +95,8 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         left -= len(message.get("body") or b"")
         if left < 0:
-            # FastAPI answers 400 if any other exception is raised while it reads the body.
+            # Raise this exception: if any other is raised while FastAPI reads the body, it answers
+            # 400.
             from starlette.exceptions import HTTPException  # noqa: PLC0415 - only requests need it
 
             raise HTTPException(413, f"the request is larger than {limit} bytes")
@@ -133,7 +134,8 @@ async def _nothing() -> Message:
 
 
 _IN_A_THREAD = 256 * 1024
-"""Bytes. Larger JSON and forms are parsed in a thread, because parsing would block every chat."""
+"""JSON and forms with more bytes than this are parsed in a thread. Otherwise their parsing would
+block every chat."""
 
 
 class UnreadableRequest(NekroError):
