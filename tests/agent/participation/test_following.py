@@ -78,6 +78,7 @@ async def test_a_line_that_names_another_account_of_the_bot_does_not_wake_this_a
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
+    folder.mkdir(exist_ok=True)
     (folder / "conduct.toml").write_text('[accounts.mei]\nnames = ["Mei"]\n')
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("Nekro, recommend me a film", GROUP)
@@ -108,6 +109,7 @@ async def test_with_the_mode_mentioned_a_line_without_a_mention_does_not_wake_th
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
+    folder.mkdir(exist_ok=True)
     folder.mkdir(exist_ok=True)
     (folder / "conduct.toml").write_text('[bot]\nparticipation = "mentioned"\n')
     async with running_bot(folder, boxes, model) as bot:
