@@ -165,8 +165,8 @@ async def answers_early(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(
     head: bytes, then: bytes
 ) -> None:
-    # uvicorn closes a connection after 5 s without a request, but any received byte ends this
-    # limit.
+    # uvicorn closes a connection after 5 s without a request, but this limit no longer applies once
+    # any byte has arrived.
     async with served(Hasty, answers_early) as connect, await connect() as stream:
         await stream.send(head)
         assert b" 401 " in await answer(stream)

@@ -55,7 +55,7 @@ def url_of(data: Path) -> str:
 
 
 async def talk(data: Path, *texts: str) -> None:
-    """Store messages in the database of a data folder, and one with a picture."""
+    """Store messages in the database of a data folder, and then a message with a picture."""
     async with Store.open(url_of(data)) as store:
         for text in texts:
             await say(store, text)

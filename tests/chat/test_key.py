@@ -81,7 +81,7 @@ def test_a_folder_name_is_portable(key: ChatKey) -> None:
 
 
 @given(st.text(max_size=60))
-def test_a_text_that_is_no_key_raises_chat_key_error(text: str) -> None:
+def test_a_text_that_is_not_a_key_raises_chat_key_error(text: str) -> None:
     with suppress(ChatKeyError):
         assert str(ChatKey.parse(text)) == text
 

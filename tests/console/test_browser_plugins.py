@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 WEATHER = "/ui/console/plugins/local/weather"
 CHECK_MS = time_limit(PluginSettings()) * 1000
-"""How long the bot itself lets a check of a plugin run. The check starts a whole bot in a process
-of its own, which takes 5 s of a processor, and much longer where others use the processors."""
+"""How long the bot itself lets a check of a plugin run. The check starts a whole bot in a separate
+process. This takes 5 s of a processor, and much longer if other programs use the processors."""
 
 
 @pytest.fixture

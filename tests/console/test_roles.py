@@ -35,7 +35,7 @@ FILES = [
 
 @dataclass
 class Site:
-    """A running web site, with a browser of each role that is logged in."""
+    """A running web site, with a logged-in browser for each role."""
 
     address: str
     browsers: dict[AccessRole, httpx.AsyncClient]

@@ -127,7 +127,8 @@ async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_pa
             await _finds_everything(owner)
             url = copy.onebot_url
             async with OneBotPeer(ACCOUNT, token, url) as peer:
-                peer.account.ids = count(5001).__next__  # the platform continues its message ids
+                # The platform's message ids continue after those that the first bot saw.
+                peer.account.ids = count(5001).__next__
                 await _is_answered_by_the_copy(owner, peer, script)
 
 

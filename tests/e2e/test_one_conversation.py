@@ -101,7 +101,8 @@ async def on_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             "NEKRO_LLM__BASE_URL": server.base_url,
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
-            # A picture that follows the bot's answer would wake it too.
+            # In the default mode, a picture that a person sends soon after the bot's answer would
+            # wake the bot too.
             "NEKRO_TRIGGER__PARTICIPATION__MODE": "mentioned",
             **stage.settings,
         }

@@ -71,7 +71,7 @@ async def test_a_prompt_is_made_again_byte_for_byte(folder: Path, boxes: BoxCach
     assert texts_of(prompts[2], "reply") == [fence("print(6 * 7)")]
 
 
-async def test_sections_have_their_tokens_and_say_where_the_unchanged_prefix_ends(
+async def test_each_section_has_a_token_count_and_says_whether_it_is_unchanged(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with talking(folder, boxes, [answer("one"), answer("two")]) as (bot, _):

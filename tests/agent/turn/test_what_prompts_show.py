@@ -41,7 +41,7 @@ async def test_in_tool_mode_too_the_next_turn_shows_what_was_called(
         assert "[task] Answer what is marked NEW." in bot.prompt()
 
 
-async def test_a_full_window_moves_once_and_then_prompts_begin_the_same(
+async def test_a_full_window_moves_in_jumps_and_not_with_each_message(
     folder: Path, boxes: BoxCache
 ) -> None:
     settings = AgentSettings(prompt=PromptSettings(history_tokens=600))

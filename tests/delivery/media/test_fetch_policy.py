@@ -139,7 +139,8 @@ async def test_code_reaches_only_hosts_that_the_chats_boxes_may_reach(
     async with Fetcher(MediaSettings(fetch_s=2), chat(*allowed), resolve=resolve) as fetcher:
         with pytest.raises(NotFetched, match=problem):
             await fetcher.fetch(url)
-    # A lookup alone would send data to the name server of the host's domain.
+    # The host was not looked up, because a lookup alone would send data to the name server of its
+    # domain.
     assert asked == []
 
 

@@ -234,8 +234,8 @@ class Talker(FakeAdapter):
 async def test_the_outbox_sends_the_fitted_medium(
     store: Store, activity: Broadcast, tmp_path: Path
 ) -> None:
-    """The conversion is real. It comes before the row is stored, so the history has the fitted
-    medium."""
+    """The voice is really converted. The outbox converts it before it stores the row, so the
+    history has the fitted medium."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")

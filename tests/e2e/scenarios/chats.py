@@ -14,7 +14,7 @@ from tests.peers.onebot_v11.account import Chat as AccountChat
 from tests.peers.onebot_v11.messages import Json
 
 PEOPLE = {"Lin": 10001, "Bob": 10003, "Anna": 10004, "Mei": 10005, "小明": 10006, "田中": 10007}
-"""The people of the groups of QQ and their numbers."""
+"""The people in the QQ groups, and their QQ numbers."""
 ADMINISTRATORS = frozenset({"Mei"})
 _KINDS = {"image": "picture", "record": "voice", "file": "file", "voice": "voice"}
 

@@ -1,5 +1,4 @@
-"""Ten plugins that strangers could have written for MaiBot, each in a whole bot and in a
-conversation.
+"""Ten MaiBot plugins, written as strangers write them, run in a whole bot. Each has a conversation.
 
 `expectations.md` says what their authors expect. The model follows a script: its code calls the
 plugins' tools like a model that has read the prompt.
