@@ -77,7 +77,8 @@ class Sampler:
             first, last = self.random.choice(ranges)
             return chr(self.random.randint(ord(first), ord(last)))
         while True:
-            # First the characters that would end a literal or a line, or break an encoding.
+            # These characters include those that could end a literal or a line, or break an
+            # encoding.
             usual = "aé好の🎲'#{}%\u0085\u00a0\u200b\u202e\u2028\ufeff\x1c\x0c\t\n\r\"\\"
             found = self.random.choice(usual)
             if not any(first <= found <= last for first, last in ranges):

@@ -69,7 +69,7 @@ class ArchiveConformance:
         ],
         ids=lambda value: repr(value)[:30],
     )
-    async def test_reading_a_path_that_is_no_file_of_the_box_fails(
+    async def test_reading_a_path_that_is_not_a_file_of_the_box_fails(
         self, box: Box, path: str, code: str
     ) -> None:
         made = """

@@ -1,5 +1,5 @@
-"""The decision of the system call filter, computed for every call number in the way of the
-kernel."""
+"""The tests compute the decision of the system call filter for every call number, as the kernel
+does."""
 
 import errno
 import os
