@@ -110,7 +110,7 @@ nested = st.recursive(
     ),
     max_leaves=4,
 )
-# pydantic keeps definitions at the top of a parameter's schema.
+# Some schemas have definitions at their top, where pydantic puts them.
 schemas = nested | st.builds(
     lambda thing: {"$defs": {"Thing": thing}, "anyOf": [{"$ref": "#/$defs/Thing"}, {"const": 0}]},
     nested,
@@ -220,7 +220,7 @@ def test_a_recursive_schema_gives_a_finite_grammar() -> None:
     assert "root ::=" in call_grammar([a_tool("plant", a_parameter("tree", tree))])
 
 
-def test_without_tools_the_grammar_is_empty() -> None:
+def test_a_grammar_without_tools_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one tool"):
         call_grammar([])
 

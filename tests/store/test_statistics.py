@@ -159,7 +159,7 @@ def fields(row: StatisticsRow) -> dict[str, object]:
     return {name: getattr(row, name) for name in StatisticsRow.__slots__}
 
 
-async def test_latencies_are_within_ten_percent(store: Store, clock: Clock) -> None:
+async def test_latencies_are_right_within_ten_percent(store: Store, clock: Clock) -> None:
     for _ in range(19):
         await turn(store, clock, seconds=4.0)
     await turn(store, clock, seconds=60.0)

@@ -563,7 +563,9 @@ async def test_text_that_cannot_be_encoded_does_not_end_the_turn(
     assert "\\u200b" in results_of(model.requests[1])["1"]
 
 
-async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes: BoxCache) -> None:
+async def test_model_requests_of_a_tool_count_against_the_limits_of_the_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     meters: list[object] = []
 
     async def think(_ctx: AgentCtx) -> str:

@@ -61,8 +61,8 @@ FORGED = (
     ("a text too long", "raw(CALL, 1, text_length=2**31)"),
     ("a body too long", "raw(CALL, 1, body_length=2**32 - 1)"),
     ("an unknown kind of frame", "raw(99)"),
-    ("a forged result", 'raw(19, 0, b\'{"stop":"finished"}\')'),
-    ("a forged file request", "raw(20, 1, b'{}')"),
+    ("a forged RESULT frame", 'raw(19, 0, b\'{"stop":"finished"}\')'),
+    ("a forged FILE_DONE frame", "raw(20, 1, b'{}')"),
     ("a DONE frame with a body", 'raw(DONE, 1, b"1", b"x")'),
     ("an end that is not json", 'raw(END, 0, b"nonsense")'),
     (

@@ -186,9 +186,7 @@ async def _tried(here: World, name: str) -> GotThrough:
 
 
 ATTACKS = [
-    Attack(
-        number=5, name="other names than the allowed one", act=other_names, without=Without()
-    ),
+    Attack(number=5, name="other names than the allowed one", act=other_names, without=Without()),
     Attack(
         number=5,
         name="an allowed name whose address becomes private",
