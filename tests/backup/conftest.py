@@ -1,4 +1,4 @@
-"""A data folder with a database and files, as a bot leaves it."""
+"""Makes a data folder with a database and files, like the folder of a bot that has ended."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The chat plugin, called as code in a box calls it."""
+"""The tests call the tools of the chat plugin as code in a box calls them."""
 
 import io
 from collections.abc import AsyncIterator

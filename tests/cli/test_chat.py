@@ -1,4 +1,5 @@
-"""`nekro chat` has the same conversations as the web page, in a terminal or through a pipe."""
+"""With `nekro chat`, a person talks to the bot in a terminal or through a pipe, as on the web
+page."""
 
 import io
 import os

@@ -1,4 +1,5 @@
-"""The pictures of the console in the documents: ``make pictures`` makes them."""
+"""The documents have a picture of each page of the console. ``make pictures`` makes the
+pictures."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A backup of a running bot, made with the command line, and a restored bot that answers."""
+"""The command line makes a backup of a running bot. A bot that is restored from it answers."""
 
 import asyncio
 import base64

@@ -1,5 +1,6 @@
 """The operator's documents are stored in the database. Changes in files, on pages and by other
-processes all reach it, and a bot with an empty folder gets all documents from it."""
+processes all reach the database. A bot with an empty folder gets all documents from the
+database."""
 
 import asyncio
 import shutil

@@ -1,5 +1,6 @@
-"""The same conversation on every platform: a text with a mention and a reply, a picture, a voice, a
-file and a long text, each in both directions, from the platform's wire to a box and back."""
+"""A person and the bot have the same conversation on every platform. They exchange a text with a
+mention and a reply, a picture, a voice, a file and a long text, each in both directions, from the
+platform's wire to a box and back."""
 
 import hashlib
 import io

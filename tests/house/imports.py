@@ -1,4 +1,5 @@
-"""The import graph: which files and rooms import which, and which do so in a circle.
+"""Builds the import graph: which files and rooms import each other, and which of them are in a
+circle.
 
 An arrow is an import. It counts wherever it is written: at the top of a file, inside a function,
 under ``TYPE_CHECKING``, or as a string that names a module (``import_module("nekro_core.x")``).

@@ -1,4 +1,5 @@
-"""Checks the layout: no loose files, and every function that ARCHITECTURE.md names exists."""
+"""Checks the layout: no file is outside of a room, and every function that ARCHITECTURE.md names
+exists."""
 
 import ast
 import re

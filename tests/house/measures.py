@@ -1,4 +1,5 @@
-"""The report: the findings of the checks and the size of the code, for one or two checkouts."""
+"""Makes the report: the findings of the checks and the size of the code, for one or two
+checkouts."""
 
 import ast
 import io

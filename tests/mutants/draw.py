@@ -1,4 +1,5 @@
-"""Draws mutants of one module: applies the operators of mutmut and some of ours at random nodes.
+"""Draws mutants of one module. It applies the operators of mutmut, and some operators of its own,
+at random nodes.
 
 The seed decides which nodes are changed. The program runs in an environment that has mutmut (`make
 mutants` makes it). It needs nothing else of this project::

@@ -1,4 +1,4 @@
-"""Files that the host reads and writes in a box, and archives of all files of a box.
+"""Tests of files that the host reads and writes in a box, and of archives of all files of a box.
 
 Part of `tests.sandbox.conformance`.
 """

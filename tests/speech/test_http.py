@@ -1,4 +1,4 @@
-"""The speaker for OpenAI's speech protocol, tested with a fake server that returns a hum."""
+"""Tests of the speaker for OpenAI's speech protocol, with a fake server that returns a tone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The transcriber for OpenAI's protocol, tested with a fake server that recognizes tones."""
+"""Tests of the transcriber for OpenAI's protocol, with a fake server that recognizes tones."""
 
 import pytest
 from pydantic import ValidationError

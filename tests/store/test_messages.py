@@ -1,5 +1,5 @@
-"""The history: the stored fields of a message, the order of messages, and how duplicates are
-found."""
+"""Tests of the history: the stored fields of a message, the order of messages, and how duplicates
+are found."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,5 @@
-"""The store cannot write for a while. After that, every question is answered without a restart."""
+"""The store cannot write for a while. When it can write again, the bot answers every question
+without a restart."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Voice messages: the spoken words are added to the record, and the turn waits for them."""
+"""The words of a voice message are added to its record. The turn waits for these words."""
 
 import re
 import time

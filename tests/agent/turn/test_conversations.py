@@ -1,4 +1,4 @@
-"""Whole turns from a message to its answer, with a real box and a scripted model."""
+"""Tests of whole turns, from a message to its answer, with a real box and a scripted model."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,5 @@
-"""The parts of tool mode: names of functions, results as text, and calls in a form for people."""
+"""Tests of the parts of tool mode: the names of functions, the text of results, and calls as people
+read them."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""What the model is told about a step before the model writes again."""
+"""After a step, the model reads a report about this step before it writes again. The tests check
+the report."""
 
 from pathlib import Path
 

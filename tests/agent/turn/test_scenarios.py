@@ -1,6 +1,6 @@
 """Conversations that once went wrong, each with the replies of the model that caused the fault. The
-numbers are those of a list of 71 tried scenarios. Decision 0043 and the tests of this folder have
-the results."""
+number in a test's name is the number of a scenario in a list of 71. Decision 0043 and the tests of
+this folder have the results."""
 
 import csv
 import io

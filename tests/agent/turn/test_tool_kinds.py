@@ -1,5 +1,5 @@
-"""How each tool kind (tool, behavior, agent, multimodal agent) affects the turn, and what happens
-after a wrong call."""
+"""The tests check how each kind of tool (tool, behavior, agent, multimodal agent) affects the turn,
+and what happens after a wrong call."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A turn's steps, and what is stored before a call is carried out."""
+"""The tests check the steps of a turn, and that its run is stored before a call is carried out."""
 
 import sqlite3
 from collections.abc import AsyncIterator

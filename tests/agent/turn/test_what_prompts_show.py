@@ -1,4 +1,5 @@
-"""What the prompt of a turn shows of earlier turns, of memory and of the place."""
+"""The tests check what the prompt of a turn shows of earlier turns, of the memory and of the
+chat."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""MaiBot plugins of the kinds that people publish, in conversations with a whole bot."""
+"""MaiBot plugins of the kinds that people publish act in conversations with a whole bot."""
 
 from pathlib import Path
 

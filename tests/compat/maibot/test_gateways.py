@@ -1,4 +1,5 @@
-"""Message gateways of plugins, for platforms that the bot serves itself and for others."""
+"""Plugins have message gateways, for platforms that the bot itself serves and for other
+platforms."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The code blocks of a documentation page, as a reader would copy them."""
+"""Reads the code blocks of a documentation page, as a reader would copy them."""
 
 import re
 import textwrap

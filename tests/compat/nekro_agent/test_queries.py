@@ -1,4 +1,4 @@
-"""Database queries in the form that plugins write, and their results."""
+"""Database queries, as plugins write them, give the right results."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

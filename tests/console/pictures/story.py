@@ -1,4 +1,4 @@
-"""The invented people, chats and conversations in the screenshots of the console."""
+"""Defines the invented people, chats and conversations that the screenshots of the console show."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""The hosts from which media may be fetched: for a platform's messages and for a chat's code."""
+"""The tests check from which hosts media may be fetched, for a platform's messages and for a chat's
+code."""
 
 import ipaddress
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Pictures and files that people send, and the URLs from which they are fetched."""
+"""Pictures and files that people send are fetched from URLs, checked and stored."""
 
 import base64
 import io

@@ -1,4 +1,5 @@
-"""An operator's message to several chats: progress, cancelling, restarts, and erased people."""
+"""An operator sends a message to several chats. The tests check progress, cancelling, restarts, and
+erased people."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,5 @@
-"""Bundles of messages: sent as bundles within the platform's limits, or as quoted text."""
+"""A bundle of messages is sent as a bundle within the platform's limits. If the platform has no
+bundles, it is sent as quoted text."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Splitting a message into pieces that one platform call can send."""
+"""A message is split into pieces, so that one platform call can send each piece."""
 
 from dataclasses import replace
 from itertools import pairwise

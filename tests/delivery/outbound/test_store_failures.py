@@ -1,4 +1,4 @@
-"""The store cannot write for a while. This begins in the middle of a send."""
+"""The store fails in the middle of a send, and cannot write for a while."""
 
 import sqlite3
 from contextlib import closing

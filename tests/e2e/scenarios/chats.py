@@ -1,5 +1,5 @@
-"""What people do in a chat, and what they see there. The chat is a group of QQ on a fake OneBot
-implementation, or a room of the bot's own chat page."""
+"""Lets people write in a chat, and reads what they see there. The chat is a group of QQ on a fake
+OneBot implementation, or a room of the bot's own chat page."""
 
 import base64
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Chains of two models over real connections: if the first model fails, the second one may
+"""A chain has two models over real connections. If the first model fails, the second one may
 answer."""
 
 import time

@@ -1,4 +1,4 @@
-"""The embedded model with its real weights, and its errors with bad or missing weights."""
+"""The embedded model answers with its real weights. With bad or missing weights it gives errors."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""The state of the fake implementation: its account, its chats and all their messages."""
+"""Holds the state of the fake implementation: its account, its chats and all their messages."""
 
 import base64
 import hashlib

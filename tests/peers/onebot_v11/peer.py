@@ -1,4 +1,4 @@
-"""The connection of the fake implementation: frames, the log of frames, and faults."""
+"""Connects the fake implementation: it sends and receives frames, logs them, and applies faults."""
 
 import json
 import time

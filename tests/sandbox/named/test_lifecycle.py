@@ -1,4 +1,5 @@
-"""Named boxes from their first use to their end, with sleep and death, on a clock that tests set.
+"""Tests of named boxes from their first use to their end, with sleep and death. The tests set the
+clock.
 
 The boxes are in memory here. `tests/sandbox/tools` tests real boxes.
 """

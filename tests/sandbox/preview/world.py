@@ -1,4 +1,5 @@
-"""A web server with previews and the bot's page, and fake boxes whose servers are on loopback."""
+"""Runs a web server with previews and the bot's page, and fake boxes whose servers are on
+loopback."""
 
 import asyncio
 import socket

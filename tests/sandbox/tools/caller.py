@@ -1,4 +1,4 @@
-"""A caller of the tools, and a source of boxes for it."""
+"""Has a caller of the tools, and a source of boxes for this caller."""
 
 import json
 from dataclasses import replace
