@@ -127,8 +127,9 @@ def _beside(module: Module, wanted: str, tree: Tree) -> str:
 def _computed(module: Module, call: ast.Call, tree: Tree) -> Iterator[tuple[ast.expr, str, str]]:
     """Imports whose module name is relative or computed.
 
-    ``import_module(".page", __package__)``; and an f-string with a fixed beginning, which may mean
-    every module of the package that it begins with.
+    A relative name is found in ``import_module(".page", __package__)``. A computed name is an
+    f-string that begins with the name of a package. It counts as an import of every module of this
+    package.
     """
     for each in call.args:
         match each:

@@ -139,10 +139,10 @@ def _is_left_out(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom | cst.Decorator):
         return True
     if isinstance(node, cst.Param):
-        # a parameter that only the signature needs; no code reads it
+        # No code reads such a parameter. Only the signature needs it.
         return node.name.value.startswith("_")
     if isinstance(node, cst.FunctionDef):
-        # a method without code, such as one of a protocol
+        # This is a method without code, such as a method of a protocol.
         return all(m.matches(each, _NO_CODE) for each in node.body.body)
     if isinstance(node, cst.Call):
         return m.matches(

@@ -21,7 +21,7 @@ from tests.sandbox.run_code import play
 class ArchiveConformance:
     """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
-    async def test_files_pass_both_ways(self, box: Box) -> None:
+    async def test_the_host_and_the_code_read_each_others_files(self, box: Box) -> None:
         data = bytes(range(256)) * 4096
         await box.write_file("/home/user/a/b/data.bin", data)
         await box.write_file("/app/shared/c.txt", b"c")

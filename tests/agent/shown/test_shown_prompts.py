@@ -190,7 +190,7 @@ async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
     secret, erased = "vermilion umbrella", "zaphod4044"
 
     async def recall(_ctx: AgentCtx) -> str:
-        """Recall."""
+        """Return what the memory has."""
         return secret
 
     replies = [fence("print(recall())"), answer("done"), answer("again")]

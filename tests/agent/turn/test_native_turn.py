@@ -80,12 +80,12 @@ async def test_calls_of_one_reply_run_at_the_same_time(folder: Path, boxes: BoxC
     met = anyio.Event()
 
     async def wait(_ctx: AgentCtx) -> str:
-        """Wait for the other."""
+        """Wait until the other call has come."""
         await met.wait()
         return "met"
 
     async def come(_ctx: AgentCtx) -> str:
-        """Come."""
+        """Tell the other call that this one has come."""
         met.set()
         return "came"
 
@@ -239,7 +239,7 @@ async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: B
         """Set a timer.
 
         Args:
-            minutes: From now.
+            minutes: The minutes from now.
         """
         if minutes <= 0:
             raise ToolFailure("that time is over")

@@ -24,7 +24,7 @@ async def set_alarm(_ctx: AgentCtx, at: str) -> str:
     """Set an alarm.
 
     Args:
-        at: When.
+        at: The time of the alarm.
     """
     return f"alarm at {at}"
 
@@ -102,7 +102,7 @@ async def test_after_a_time_out_a_model_with_a_shell_is_told_to_use_it(
         """Run a command.
 
         Args:
-            command: What to run.
+            command: The command.
         """
         return command
 

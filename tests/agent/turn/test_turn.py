@@ -32,7 +32,7 @@ class RunReader:
         self.was_stored: list[bool] = []
 
     async def act(self, _ctx: AgentCtx) -> str:
-        """Do it."""
+        """Record whether the run is stored."""
         with closing(sqlite3.connect(self._path)) as database:
             query = "SELECT count(*) FROM runs WHERE run_id = ?"
             ((rows,),) = database.execute(query, (_ctx.run_id,))

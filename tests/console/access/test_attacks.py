@@ -287,7 +287,9 @@ class TestTokens:
             answer = await script.request(method, path, json=body if method == "POST" else None)
         assert answer.status_code == status, answer.text
 
-    async def test_a_token_may_never_do_more_than_its_person(self, chat: Web) -> None:
+    async def test_a_token_can_never_do_more_than_the_role_of_its_person_allows(
+        self, chat: Web
+    ) -> None:
         person = await add_person(chat, "otto", AccessRole.OPERATOR)
         secret, _ = await chat.site.identity.tokens.make(person, name="ci", scopes=["*"])
         async with chat.stranger(Authorization=f"Bearer {secret}") as script:
@@ -330,7 +332,7 @@ class TestGuesses:
                 pages.add(answer.text)
         assert len(pages) == 1
 
-    async def test_a_code_works_once(self, chat: Web) -> None:
+    async def test_a_code_of_the_second_factor_works_only_once(self, chat: Web) -> None:
         await add_person(chat, "lin")
         authenticator, _ = await enrol(chat, "lin")
         chat.clock.now += STEP_S

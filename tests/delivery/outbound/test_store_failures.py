@@ -1,4 +1,5 @@
-"""The store fails in the middle of a send, and cannot write for a while."""
+"""A message was sent, but the store could not write this. As soon as the store can write again, it
+stores that the message was sent."""
 
 import sqlite3
 from contextlib import closing

@@ -55,7 +55,7 @@ AskSomebody = Callable[[Scene, Request, int], Awaitable[ModelReply]]
 
 @dataclass
 class Playing:
-    """One conversation in one wording."""
+    """One conversation with the replies of one wording."""
 
     conversation: Conversation
     wording: str
