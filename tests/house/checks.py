@@ -1,4 +1,4 @@
-"""Has every check. A check returns the number of its findings, and one line of text for each
+"""Defines every check. A check returns the number of its findings, and one line of text for each
 finding."""
 
 import tomllib

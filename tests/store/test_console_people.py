@@ -1,4 +1,4 @@
-"""People, sessions and tokens of the console are stored, on both databases."""
+"""People, sessions and tokens of the console are stored, in SQLite and in PostgreSQL."""
 
 import anyio
 import pytest

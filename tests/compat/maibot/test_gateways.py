@@ -1,5 +1,5 @@
-"""Plugins have message gateways, for platforms that the bot itself serves and for other
-platforms."""
+"""A plugin can connect a platform to the bot with a message gateway, also a platform that the bot
+itself serves."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Has a caller of the tools, and a source of boxes for this caller."""
+"""Defines a caller of the tools and the source of its boxes."""
 
 import json
 from dataclasses import replace
