@@ -136,7 +136,7 @@ async def test_idle_connections_are_closed_to_make_room_for_new_ones(beginning: 
             await stream.send(beginning or b"\r\n")
             if beginning.startswith(HEAD):
                 assert (await answer(stream)).endswith(b"0")
-        with anyio.fail_after(5):  # far sooner than the 10 s that a head may take
+        with anyio.fail_after(5):  # this is far sooner than the 10 s that a head may take
             for _ in range(6):
                 async with await connect() as owner:
                     await owner.send(HEAD + b"Content-Length: 2\r\n\r\nab")

@@ -261,7 +261,7 @@ async def test_the_page_of_a_plugin_is_accessible(
         if tab == "Functions":
             await page.get_by_text("Try it").click()
             await expect(page.get_by_label("city")).to_be_visible()
-        await page.wait_for_timeout(400)  # until Quasar's animation ends
+        await page.wait_for_timeout(400)  # in this time Quasar's animation ends
         found = await Axe().run(page)
         serious = [
             f"{tab}: {each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"

@@ -86,7 +86,7 @@ def test_transparent_parts_become_white() -> None:
 
 def test_a_photograph_is_rotated_by_its_exif_orientation() -> None:
     exif = Image.Exif()
-    exif[0x0112] = 6  # Orientation: turned by 90 degrees
+    exif[0x0112] = 6  # this orientation means: turned by 90 degrees
     _, picture, _ = fitted(drawn("JPEG", exif=exif), max_side=30)
     assert picture.size == (20, 30)
 

@@ -224,7 +224,7 @@ async def test_days_begin_at_midnight_in_the_operators_time_zone(
     store: Store, clock: Clock
 ) -> None:
     shanghai = ZoneInfo("Asia/Shanghai")
-    for hour in (15, 17):  # 23:00 and 01:00 in Shanghai
+    for hour in (15, 17):  # in Shanghai it is 23:00 and 01:00
         await say(store, time=datetime(2026, 11, 22, hour, tzinfo=UTC).timestamp())
     await count(store, clock)
     span = {"since": NOW - 7 * DAY, "until": NOW}

@@ -94,7 +94,7 @@ def test_future_holidays_that_are_not_published_yet_count_as_weekdays(
 ) -> None:
     schedule = Schedule("0 9 * * *", SHANGHAI, WorkdayMode.CN_WORKDAY)
     assert said(schedule.next_after(at("2099-01-01 10:00", SHANGHAI)), SHANGHAI).startswith(
-        "2099-01-02"  # a Friday
+        "2099-01-02"  # this is a Friday
     )
 
 

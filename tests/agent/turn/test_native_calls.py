@@ -157,7 +157,7 @@ async def test_a_send_waits_until_the_calls_before_it_have_sent_or_ended() -> No
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(order.of(2).send, LIN, (Text("last"),))
         tasks.start_soon(order.of(1).send, LIN, (Text("second"),))
-        for _ in range(5):  # until both sends wait
+        for _ in range(5):  # in this time both sends begin to wait
             await anyio.lowlevel.checkpoint()
         assert sender.left == []
         order.over(0)

@@ -65,7 +65,7 @@ def test_valid_manifests_are_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(manifest("7.my-plugin.class") | more), encoding="utf-8-sig")
     read = read_manifest(path)
     assert read.key == ("_7", "my_plugin_class")
-    assert "wants any to 2.1.0" in str(read.problems[0])  # only a warning
+    assert "wants any to 2.1.0" in str(read.problems[0])  # this is only a warning
 
 
 def test_plugins_load_after_those_that_they_need(tmp_path: Path) -> None:

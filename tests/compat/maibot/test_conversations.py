@@ -165,7 +165,7 @@ async def _calls_an_api(bot: Bot) -> int:
     assert told["own"]["style"] == {"prefix": "☯ "}
     assert (
         told["others"].get("success") is False
-    )  # refused, because the settings of another plugin may contain API keys
+    )  # this is refused, because the settings of another plugin may contain API keys
     with pytest.raises(ToolFailure, match="CapabilityDenied"):
         await chat.call("whisper")
     assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}

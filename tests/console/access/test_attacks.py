@@ -339,8 +339,8 @@ class TestGuesses:
         now = int(chat.clock.now)
         tries = [
             (authenticator.at(now), 200),
-            (authenticator.at(now), 401),  # the same code again
-            (authenticator.at(now - STEP_S), 401),  # the code that was used at the enrolment
+            (authenticator.at(now), 401),  # the same code is used again
+            (authenticator.at(now - STEP_S), 401),  # this code was used at the enrolment
             (authenticator.at(now + 3 * STEP_S), 401),
             (authenticator.at(now + STEP_S), 200),  # the telephone's clock is ahead
         ]

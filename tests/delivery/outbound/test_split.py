@@ -148,7 +148,7 @@ def test_a_character_with_more_than_thirty_one_marks_may_be_cut(lead: int, cut: 
     assert first == Piece((Text(text[:cut]),))
 
 
-LIN = Mention("1", "Lin")  # "@Lin ", five characters
+LIN = Mention("1", "Lin")  # people see "@Lin ", which has five characters
 
 
 @pytest.mark.parametrize(

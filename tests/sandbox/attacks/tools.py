@@ -1,4 +1,5 @@
-"""Attacks through the eight tools, and through commands during a run."""
+"""Attacks through the eight tools of the workbench, and through commands that run beside a run of
+code."""
 
 import contextlib
 import json

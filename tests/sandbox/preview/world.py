@@ -126,7 +126,8 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
             try:
                 await front(scope, receive, send)
             except (ClientDisconnected, asyncio.CancelledError):
-                raise  # the web server's own errors for a closed connection and for its end
+                # these are the web server's own errors for a closed connection and for its end
+                raise
             except BaseException as error:
                 errors.append(error)
                 raise
