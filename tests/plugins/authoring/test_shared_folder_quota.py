@@ -28,7 +28,7 @@ async def fill(_ctx: AgentCtx, name: str, size: int, then: str = "") -> str:
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "get", "")
 async def get(_ctx: AgentCtx, path: str) -> int:
-    \"\"\"Have a copy of a file of the box.\"\"\"
+    \"\"\"Copy a file of the box to the host, and return its size.\"\"\"
     return _ctx.fs.get_file(path).stat().st_size
 """
 
