@@ -90,7 +90,8 @@ async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_pa
     second.mkdir()
     backup, script = tmp_path / "backup.zip", EndpointByChat()
     script.replies[CHAT] = [GREET] * 9
-    # The weights of the embedded model are missing: the browser is enough without a network, too.
+    # With this setting the bot does not download the weights of the embedded model. So the setup
+    # works without a network, too.
     bare = {"NEKRO_EMBEDDED__DOWNLOAD": "false"}
     async with (
         async_playwright() as playwright,
