@@ -254,7 +254,7 @@ async def test_kitchen_works_with_native_functions(tmp_path: Path) -> None:
         assert parameters["properties"]["max_minutes"]["default"] == 60
         [result] = whole.prompts(group)[1].results
         assert json.loads(result.removeprefix("> "))["count"] == 2, (
-            "each line of a result begins with a quotation mark " > ""
+            'each line of a result must begin with the mark ">" of a quotation'
         )
 
 
