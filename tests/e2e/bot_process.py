@@ -27,13 +27,13 @@ class BotProcess:
     data: Path
     environment: Mapping[str, str]
     command: Sequence[str] = (sys.executable, str(ROOT / "bot.py"))
-    without: Collection[str] = ()
-    """Environment variables of this process that the bot does not get."""
     bot_forker: BotForker | None = None
     """If set, this process forks the bot. If None, the bot starts as a new interpreter."""
     process: asyncio.subprocess.Process | Forked | None = None
     running: dict[str, Any] = field(default_factory=dict)
     started_in: float = 0.0
+    without: Collection[str] = ()
+    """Environment variables of this process that the bot does not get."""
 
     @property
     def address(self) -> str:

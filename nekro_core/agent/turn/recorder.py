@@ -33,8 +33,8 @@ _REQUEST_SENT_S = 0.01
 SAID = "said"
 """`RunRecord.stop` of a run without code, in which the model's text was sent to the chat."""
 SAID_BESIDE = "said_beside"
-"""`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
-after it."""
+"""`RunRecord.stop` of a run that sent the text of a reply with native calls. The turn continues
+after this run."""
 SAID_PART = "said_part"
 """`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
 The runs after it send the rest."""

@@ -61,7 +61,7 @@ def tool_advice(
 ) -> Iterator[PluginProblem]:
     """Find missing examples, long docstrings and parameters without a description. ``costs`` has
     the number of tokens of each tool in a prompt. ``can_teach`` is false for a plugin written for
-    another bot: its format has no examples."""
+    another bot, because its format has no examples."""
     if can_teach:
         yield from _untaught(tools)
     for tool, cost in zip(tools, costs, strict=True):

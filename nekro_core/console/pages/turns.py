@@ -14,9 +14,10 @@ from nekro_core.system.errors import NekroError
 
 _PAGE = 50
 _LOOK_S = 3.0
-_NEW = 8
-"""How many new turns a look expects. If there are more, it reads a whole page."""
 """Seconds between two reads of the newest turns."""
+_NEW = 8
+"""Such a read asks for this many of the newest turns, and also for the turns that still run. If all
+of these turns are new, a whole page is read."""
 
 
 async def turns_page(view: View) -> None:
@@ -84,7 +85,7 @@ def _choice(view: View, key: str, found: dict[str, str], value: str) -> ui.selec
 def _seconds(written: str | None) -> float:
     try:
         return datetime.fromisoformat(written or "").astimezone().timestamp()
-    except ValueError:  # Empty, or an incomplete date.
+    except ValueError:  # The text is empty, or an incomplete date.
         return 0.0
 
 
@@ -143,8 +144,9 @@ class _LiveTurns:
                 self._fill(each)
 
     def _looked_at(self) -> int:
-        """How many of the newest turns can have changed: those that are new, and those that ran at
-        the last look. Reading the whole page every three seconds would slow the turns down."""
+        """Return how many of the newest turns to read: enough for new turns and for the turns that
+        ran at the last look. Only these can have changed. Reading the whole page every three
+        seconds would slow the running turns down."""
         newest = [self._shown[each] for each in sorted(self._shown, reverse=True)[:_PAGE]]
         running = [place for place, each in enumerate(newest, 1) if not each.ended]
         return min(max([_NEW, *(place + _NEW for place in running)]), _PAGE)
