@@ -8,7 +8,7 @@ import pytest
 from nekro_core.memory.search.dates import BadDate, parse_date, spans_in
 
 NOW = datetime(2025, 11, 20, 15, 30, tzinfo=UTC).timestamp()
-"""A Thursday."""
+"""The day is a Thursday."""
 
 
 def days(text: str) -> list[tuple[str, str]]:
