@@ -61,7 +61,7 @@ class ToolInput:
         full = posixpath.normpath(posixpath.join(HOME, value))
         if not any(full == folder or full.startswith(f"{folder}/") for folder in _FOLDERS):
             raise SandboxToolError(
-                ErrorCode.PATH_ESCAPE, f"{name}: {value} is outside of {HOME} and /tmp"
+                ErrorCode.PATH_ESCAPE, f"{name}: {value} is outside of {HOME}, /tmp and /app"
             )
         return value
 
