@@ -298,7 +298,8 @@ class ModelProfile:
     """The abilities and limits of a model. ``prefers_examples`` is True for a small model: it gets
     a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
     True if the model can call functions natively. ``price`` is that of the operator's settings, or
-    else the published one."""
+    else the published one. ``unread`` are the cache keys of prompts whose beginning the model is
+    still reading: a prompt with another beginning, if it is short, is answered sooner."""
 
     name: str
     vision: bool = False
@@ -308,6 +309,7 @@ class ModelProfile:
     functions: bool = False
     context_tokens: int = 32_768
     price: Price = Price()
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ class ToolKind(StrEnum):
 
 class Visibility(StrEnum):
     """When the model sees a tool: at once, after it searches for the tool, or never. The model
-    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one."""
+    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one. A
+    small model is shown an unlisted tool that has worked examples."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"

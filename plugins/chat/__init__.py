@@ -16,6 +16,9 @@ from nekro_core.api.chat import (
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, FoundMessage
 
+from .quotes import MAX_QUOTED, author_of, quoted
+from .worked_examples import QUOTES, SUMS
+
 plugin = NekroPlugin(
     name="Chat",
     module_name="chat",
@@ -33,7 +36,10 @@ _MAX_FOUND_TEXT = 1000
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, "send_channel_message", "Send a text message to the chat."
+    SandboxMethodType.TOOL,
+    "send_channel_message",
+    "Send a text message to the chat.",
+    examples=SUMS,
 )
 async def send_channel_message(
     _ctx: AgentCtx,
@@ -59,7 +65,7 @@ async def send_channel_message(
         send_channel_message("Leonardo da Vinci painted it.")
 
         # User: what's 12 plus 30?
-        send_channel_message("12 + 30 = 42")
+        send_channel_message(f"12 + 30 = {12 + 30}")
 
         # User: I passed my exam!
         send_channel_message("Congratulations! You worked hard for it.")
@@ -86,7 +92,7 @@ async def send_channel_message(
         send_channel_message("世界上最高的山是珠穆朗玛峰。")
 
         # User: 15乘以4等于多少
-        send_channel_message("15 × 4 = 60")
+        send_channel_message(f"15 × 4 = {15 * 4}")
 
         # User: 写一首关于雨的短诗
         send_channel_message("细雨敲窗，\\n花草低声唱，\\n清晨一片绿光。")
@@ -113,7 +119,7 @@ async def send_channel_message(
         send_channel_message("どういたしまして！")
 
         # User: 9たす8はいくつ？
-        send_channel_message("9 + 8 = 17です。")
+        send_channel_message(f"9 + 8 = {9 + 8}です。")
 
         # User: 一番高い山は何ですか？
         send_channel_message("世界で一番高い山はエベレストです。")
@@ -251,6 +257,47 @@ async def find_messages(
         note = "older messages are not indexed yet, so they were not searched: try again later"
         lines.append({"note": note})
     return lines
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL,
+    "quote_messages",
+    "Post earlier messages of the chat.",
+    # A model that reads the results of calls does better with find_messages.
+    visibility="unlisted",
+    examples=QUOTES,
+)
+async def quote_messages(_ctx: AgentCtx, words: str = "", who: str = "", limit: int = 5) -> str:
+    """Look up what was said earlier in this chat, and post the real messages.
+
+    Args:
+        words: What it was about; empty for the newest messages.
+        who: Id or name of the author, "me" for the asker, "you" for the bot.
+        limit: How many messages.
+
+    Returns:
+        What was posted.
+
+    Example:
+        quote_messages("kiln", who="Mei", limit=3)
+    """
+    limit = max(1, min(limit, MAX_QUOTED))
+    asked = await _ctx.recent_records(1)
+    author = author_of(who, _ctx.from_user_id)
+    try:
+        # The newest message is usually the question, which must not answer itself.
+        found = await _ctx.find_messages(words, who=author, limit=limit + 1)
+    except ToolFailure:
+        if not author:
+            raise
+        # Nobody has this name. It may be what the messages are about.
+        found = await _ctx.find_messages(f"{words} {who}".strip(), limit=limit + 1)
+    questions = {record.seq for record in asked}
+    messages = [each for each in found.messages if each.number not in questions][:limit]
+    last = plain_text(asked[-1].segments) if asked else words
+    text = quoted(messages, last)
+    await _ctx.send_text(text)
+    return f"posted: {text}"
 
 
 def _found_line(message: FoundMessage) -> dict[str, object]:

@@ -333,8 +333,9 @@ class NekroPlugin(Mounting, Configured):
         description: str = "",
         *,
         needs_chat: bool = True,
-        visibility: Literal["visible", "deferred", "hidden"] = "visible",
+        visibility: Literal["visible", "deferred", "unlisted", "hidden"] = "visible",
         confirms: bool = False,
+        examples: str = "",
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI. The decorator returns the
         function unchanged.
@@ -344,7 +345,9 @@ class NekroPlugin(Mounting, Configured):
         ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
         ``visible`` function in full. It has a single line for a ``deferred`` function until the AI
-        searches for the function. A ``hidden`` function is not offered. With ``confirms=True``, the
+        searches for the function. An ``unlisted`` function is not in the prompt, but code can call
+        it; the prompt of a small model has it if it has worked examples. A ``hidden`` function is
+        not offered. With ``confirms=True``, the
         result of a ``TOOL`` only confirms what was done: a model that calls functions natively and
         has written to the chat beside the call is not asked again to read it. Problems with the
         function are reported after the plugin has been imported.
@@ -354,8 +357,10 @@ class NekroPlugin(Mounting, Configured):
             name: A name for the AI, if it is an identifier.
             description: What the prompt says about the function.
             needs_chat: False if the function neither sends to the chat nor reads from it.
-            visibility: ``visible``, ``deferred`` or ``hidden``.
+            visibility: ``visible``, ``deferred``, ``unlisted`` or ``hidden``.
             confirms: Whether the result only confirms what was done.
+            examples: More worked examples for small models, written as in the docstring's
+                ``Example:`` section. Other models do not see them.
 
         Returns:
             A decorator that gives the function back.
@@ -370,7 +375,9 @@ class NekroPlugin(Mounting, Configured):
             if hasattr(function, "__dict__"):
                 function.__dict__["_method_type"] = kind
             self.sandbox_methods.append(
-                SandboxMethod(kind, name, description, function, needs_chat, seen, confirms)
+                SandboxMethod(
+                    kind, name, description, function, needs_chat, seen, confirms, examples
+                )
             )
             self._changed()
             return function

@@ -1,0 +1,142 @@
+"""Functions for sums, counts, dates and units, which the code of every run can call.
+
+They are for small models, whose code is one call with an expression in its text:
+``send_channel_message(f"{days_until('Christmas')} days")``. Such a model copies a word from the
+question more reliably than it computes. The functions are builtins, so a tool or a variable of the
+same name takes precedence. The modules are imported at the first call.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from typing import Any
+
+DATE_FUNCTIONS = (
+    "today",
+    "clock",
+    "weekday",
+    "days_until",
+    "days_since",
+    "days_between",
+    "date_after",
+    "years_since",
+    "days_in",
+    "time_after",
+    "minutes_between",
+)
+NUMBER_FUNCTIONS = (
+    "convert",
+    "percent_of",
+    "average_of",
+    "sqrt",
+    "factorial",
+    "count_in",
+    "letters_in",
+    "words_in",
+    "reverse_text",
+)
+_MOST_FACTORIAL = 1000
+
+
+def percent_of(share: float, whole: float) -> int | float:
+    """So many percent of a number: ``percent_of(15, 80)`` is 12."""
+    from guest_units import tidy
+
+    return tidy(whole * share / 100)
+
+
+def average_of(*numbers: float) -> int | float:
+    """The mean of some numbers."""
+    from guest_units import tidy
+
+    if not numbers:
+        raise ValueError("average_of() got no numbers: give at least one")
+    return tidy(sum(numbers) / len(numbers))
+
+
+def sqrt(number: float) -> int | float:
+    """The square root of a number."""
+    from guest_units import tidy
+
+    if number < 0:
+        raise ValueError(f"sqrt({number}): a negative number has no real square root")
+    return tidy(number**0.5)
+
+
+def factorial(number: int) -> int:
+    """The product of the numbers from 1 to a number."""
+    if not 0 <= number <= _MOST_FACTORIAL:
+        raise ValueError(f"factorial({number}): expected 0 to {_MOST_FACTORIAL}")
+    product = 1
+    for factor in range(2, number + 1):
+        product *= factor
+    return product
+
+
+def count_in(what: str, text: str) -> int:
+    """How often a letter or a word occurs in a text, without regard to case. ``vowels`` counts the
+    vowels."""
+    found, within = what.strip().lower(), text.lower()
+    if found in ("vowel", "vowels", "元音", "母音"):
+        return sum(letter in "aeiou" for letter in within)
+    if found in ("consonant", "consonants", "辅音", "子音"):
+        return sum("a" <= letter <= "z" and letter not in "aeiou" for letter in within)
+    if len(found) > 1 and found.isascii() and " " in within:
+        return [each.strip(".,;:!?\"'()") for each in within.split()].count(found)
+    return within.count(found) if found else 0
+
+
+def letters_in(text: str) -> int:
+    """How many letters, characters of Chinese or Japanese, and digits a text has."""
+    return sum(map(str.isalnum, text))
+
+
+def words_in(text: str) -> int:
+    """How many words a text has, divided by spaces."""
+    return len(text.split())
+
+
+def reverse_text(text: str) -> str:
+    """The text from its end to its beginning."""
+    return text[::-1]
+
+
+def functions(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
+    """Return all functions by name. ``now`` gives the local time."""
+    from guest_dates import Calendar
+    from guest_units import convert
+
+    dates = Calendar(now)
+    found: dict[str, Callable[..., Any]] = {name: getattr(dates, name) for name in DATE_FUNCTIONS}
+    own = (
+        percent_of,
+        average_of,
+        sqrt,
+        factorial,
+        count_in,
+        letters_in,
+        words_in,
+        reverse_text,
+    )
+    return {**found, "convert": convert, **{each.__name__: each for each in own}}
+
+
+def install() -> None:
+    """Make the functions builtins. What they need is imported at the first call of one."""
+    for name in (*DATE_FUNCTIONS, *NUMBER_FUNCTIONS):
+        setattr(builtins, name, _deferred(name))
+
+
+def _deferred(name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from datetime import datetime
+
+        return functions(datetime.now)[name](*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call
