@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, ChatNote
 
+from .worked_examples import NOTES
+
 plugin = NekroPlugin(
     name="Memory",
     module_name="memory",
@@ -16,7 +18,10 @@ plugin = NekroPlugin(
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, "remember", "Keep a note for later conversations in this chat."
+    SandboxMethodType.TOOL,
+    "remember",
+    "Keep a note for later conversations in this chat.",
+    examples=NOTES,
 )
 async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
     """Keep a note for later: what somebody asks to remember, a lasting fact, a decision.
@@ -29,7 +34,6 @@ async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
         The note's number.
 
     Example:
-        # User: remember that I cannot eat nuts
         remember("cannot eat nuts", about="10001")
     """
     note = await _ctx.memory.remember(text, about=about or "")

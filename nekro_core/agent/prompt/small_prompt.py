@@ -87,7 +87,7 @@ def small_prompt(
     if the model has not read the beginning of this language yet, so that ``unread`` contains it.
     Raises `ValueError` if no tool suits a small model.
     """
-    offered = small_tools(tools)
+    offered = tools.once(small_tools)
     *past, now = _exchanges(history, codes or {})
     if any(map(str.isalpha, now.said)) or not language:
         language = script_language(now.said)
@@ -127,7 +127,7 @@ def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list
     If the model processes them once, its cache is filled before the first question. The list is
     empty if no tool suits a small model.
     """
-    if not small_tools(tools):
+    if not tools.once(small_tools):
         return []
     order = dict.fromkeys((language or _FIRST_LANGUAGE, *_LANGUAGES))
     return [small_prompt(tools, (), persona=persona, language=each) for each in order]
@@ -141,7 +141,8 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
     all its tools are offered. An unlisted tool needs worked examples. An example counts only if the
     model could write its code: calls of tools. Tools that the plugin excludes for small models are
     left out. For a tool with examples, only the parameters that are required or that an example
-    uses are shown. Tools that return pictures are left out, since small models do not accept pictures.
+    uses are shown. Tools that return pictures are left out, since small models do not accept
+    pictures.
     """
     seen = (Visibility.VISIBLE, Visibility.UNLISTED)
     suitable = [
@@ -227,7 +228,7 @@ def _examples(tools: Sequence[NamedTool], language: str, most: int = 0) -> Itera
 
 
 def _nearest(tools: ToolSet) -> Mapping[str, NearestExamples]:
-    offered = small_tools(tools)
+    offered = tools.once(small_tools)
     return {
         language: NearestExamples(list(_examples(offered, language))) for language in _LANGUAGES
     }

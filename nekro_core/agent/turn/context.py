@@ -209,7 +209,7 @@ class TurnContext:
         policy = self._services.policies.of(self.chat_key)
         profile = profile or policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
-        if profile.prefers_examples and small_tools(tools):
+        if profile.prefers_examples and tools.once(small_tools):
             request = await self._write_small_prompt(
                 with_found(tools, found), policy, profile.unread
             )

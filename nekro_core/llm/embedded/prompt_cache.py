@@ -39,6 +39,10 @@ class PromptCache:
             digest.update(repr(message).encode())
         return f"{digest.hexdigest()[:32]}.reading"
 
+    async def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return await anyio.Path(self.folder / name).exists()
+
     async def load(self, slot: int, name: str) -> bool:
         """Load a file into the slot. False if there is no such file or the server refuses it."""
         path = anyio.Path(self.folder / name)

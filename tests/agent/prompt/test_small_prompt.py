@@ -4,6 +4,7 @@ import pytest
 
 from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.prompt.small_prompt import (
+    BRIEF_KEY,
     MAX_EXCHANGES,
     MAX_SAID,
     SmallPromptStep,
@@ -140,6 +141,85 @@ def test_the_first_prompt_has_tools_examples_and_the_message() -> None:
         ("assistant", 'speak("It.", speed=0.7)'),
     ]
     assert now == ("user", "hi")
+
+
+def test_the_examples_most_like_the_question_come_last() -> None:
+    roll = a_tool(
+        "roll",
+        a_parameter("sides", "int", "integer"),
+        examples="""
+# User: roll a dice
+roll(6)
+# User: flip a coin
+roll(2)
+# User: a number up to 50
+roll(50)
+# User: throw a dice with 20 sides
+roll(20)
+""",
+    )
+    messages = ask(line(1, "throw a dice with 8 sides"), tools=tool_set([SEND, SPEAK, roll]))
+    assert messages[-3:] == [
+        ("user", "throw a dice with 20 sides"),
+        ("assistant", "roll(20)"),
+        ("user", "throw a dice with 8 sides"),
+    ]
+    texts = [text for _, text in messages]
+    assert len(texts) == len(set(texts)), "no example is shown twice"
+    assert ("user", "a number up to 50") not in messages, "it shares no word"
+
+
+def test_a_question_in_an_unread_language_gets_a_brief_prompt() -> None:
+    full = ask(line(1, "say good morning"), unread={"zh"})
+    assert full == ask(line(1, "say good morning"))
+    history = line(1, "hi"), ours(2, "r1"), line(3, "and?"), ours(4, "r2"), line(5, "say yes twice")
+    codes = {"r1": 'send("Hello!")', "r2": 'send("Well.")'}
+    request = small_prompt(TOOLS, history, persona="A cat.", codes=codes, unread={"en", "zh"})
+    system, *rest, now = shown(request)
+    assert system[1].startswith("A cat.\n")
+    assert "send(" not in system[1], "the examples show the functions"
+    assert rest[:2] == [("user", "and?"), ("assistant", 'send("Well.")')], "the last exchange"
+    assert rest[-2:] == [("user", "say yes"), ("assistant", 'speak("Yes!")')]
+    assert len(rest) == 2 + 2 * 4
+    assert now == ("user", "say yes twice")
+    assert request.cache_key == BRIEF_KEY
+    assert request.grammar == small_prompt(TOOLS, history, codes=codes).grammar
+
+
+def test_an_example_that_the_model_could_not_write_is_not_shown() -> None:
+    find = a_tool(
+        "find",
+        TEXT,
+        owner="other.find",
+        examples="""
+# User: what did Mei say?
+for message in find("Mei"):
+    print(message)
+# User: show what Mei said
+print(find("Mei"))
+""",
+    )
+    quote = a_tool(
+        "quote",
+        TEXT,
+        owner="other.find",
+        visibility=Visibility.UNLISTED,
+        examples="""
+# User: what did Mei say?
+quote("Mei")
+""",
+    )
+    unlisted = a_tool("secret", TEXT, owner="other.more", visibility=Visibility.UNLISTED)
+    tools = tool_set([SEND, find, quote, unlisted])
+    assert [each.name for each in small_tools(tools)] == ["send", "quote"]
+    assert ("assistant", 'quote("Mei")') in ask(line(1, "hi"), tools=tools)
+
+
+def test_texts_may_have_expressions_in_the_language_of_the_question() -> None:
+    for text, language in (("how much?", "en"), ("多少", "zh"), ("いくら", "ja")):
+        request = small_prompt(TOOLS, [line(1, text)])
+        assert "days_until" in request.grammar
+        assert (f"'{language}'" in request.grammar) == (language != "en"), text
 
 
 def test_examples_are_in_the_persons_language_if_the_tool_has_them() -> None:
