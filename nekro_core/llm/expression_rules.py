@@ -93,26 +93,52 @@ def expression_rules(language: str, taken: Collection[str] = ()) -> dict[str, Ru
         "text-call": choice(*_calls(TEXT_FUNCTIONS, language, taken)),
         "number-call": choice(*_calls(NUMBER_FUNCTIONS, language, taken)),
     }
-    return rules | _sums("whole", "whole", "*+-%", "//") | _sums("decimal", "fraction", "*+-%/")
+    return rules | _whole_sums() | _decimal_sums()
 
 
-def _sums(kind: str, number: str, signs: str, *more: str) -> dict[str, Rule]:
-    """Return the rules of sums and products. Parentheses may contain one more level of them."""
-    operator = seq(optional(" "), choice(*signs, *more), optional(" "))
-    plain = choice(RuleRef(number), RuleRef("number-call"))
-    powered = seq(RuleRef(number), optional(" "), RuleRef("power"))
-    inner, outer = RuleRef(f"{kind}-inner"), RuleRef(f"{kind}-operand")
-    step = RuleRef(f"{kind}-step")
+def _step(signs: str, operand: Rule, *more: str) -> Rule:
+    return seq(optional(" "), choice(*signs, *more), optional(" "), operand)
+
+
+def _whole_sums() -> dict[str, Rule]:
+    """Return the rules of sums whose result is a whole number. A sum has at least one operation;
+    an inner one, in parentheses, may have none."""
+    powered = seq(RuleRef("whole"), optional(" "), RuleRef("power"))
+    plain = choice(RuleRef("whole"), RuleRef("number-call"), powered)
+    step = RuleRef("whole-step")
     return {
-        f"{kind}-inner": seq(
-            choice(plain, powered),
-            RepeatRule(seq(operator, choice(plain, powered)), 0, MAX_OPERATIONS),
+        "whole-inner": seq(plain, RepeatRule(_step("*+-%", plain, "//"), 0, MAX_OPERATIONS)),
+        "whole-operand": choice(plain, seq("(", RuleRef("whole-inner"), ")")),
+        "whole-step": _step("*+-%", RuleRef("whole-operand"), "//"),
+        "whole-sum": choice(
+            seq(RuleRef("whole-operand"), step, RepeatRule(step, 0, MAX_OPERATIONS - 1)), powered
         ),
-        f"{kind}-operand": choice(plain, powered, seq("(", inner, ")")),
-        f"{kind}-step": seq(operator, outer),
-        f"{kind}-sum": choice(
-            seq(outer, step, RepeatRule(step, 0, MAX_OPERATIONS - 1)),
-            powered,
+    }
+
+
+def _decimal_sums() -> dict[str, Rule]:
+    """Return the rules of sums with a division or a fraction in them, at any place."""
+    number = seq(RuleRef("fraction"), optional(seq(optional(" "), RuleRef("power"))))
+    plain = choice(number, RuleRef("number-call"))
+    pointed = seq(RuleRef("whole"), ".", RepeatRule(_DIGIT, 1, 6), optional(RuleRef("power")))
+    inner = seq("(", RuleRef("decimal-inner"), ")")
+    any_step, decimal_step = RuleRef("decimal-any"), RuleRef("decimal-step")
+    more = RepeatRule(any_step, 0, MAX_OPERATIONS - 1)
+    return {
+        "decimal-inner": seq(plain, RepeatRule(_step("*+-%/", plain), 0, MAX_OPERATIONS)),
+        "decimal-operand": choice(plain, inner),
+        "decimal-any": _step("*+-%/", RuleRef("decimal-operand")),
+        "decimal-step": choice(
+            _step("/", RuleRef("decimal-operand")), _step("*+-%", choice(pointed, inner))
+        ),
+        "decimal-sum": choice(
+            seq(choice(pointed, inner), any_step, more),
+            seq(
+                RuleRef("whole-operand"),
+                RepeatRule(RuleRef("whole-step"), 0, MAX_OPERATIONS),
+                decimal_step,
+                more,
+            ),
         ),
     }
 

@@ -27,6 +27,7 @@ ENGLISH = call_rules([SEND], computes_in="en")
         'send(f"{(18 + 7) * 4}")',
         'send(f"{2**16} and {7 % 3}")',
         'send(f"{17 / 3:.10g}, {0.1 + 0.2:.10g}")',
+        'send(f"{240 * 2 / 3 + 1:.10g}, {120 - 0.5 * 8:.10g}, {(18 + 7) / 4:.10g}")',
         "send(f\"{days_until('Christmas')} days\")",
         "send(f\"{days_until('Christmas') // 7} weeks\")",
         "send(f\"It is {weekday('July 20, 1969')}.\")",
@@ -46,6 +47,7 @@ def test_expressions_are_accepted(code: str) -> None:
         'send(f"nothing to compute")',
         "send(f\"{weekday('Friday') + 1}\")",  # a text in a sum
         'send(f"{17 / 3}")',  # 17 digits
+        'send(f"{123456 * 987654:.10g}")',  # would become 1.219318e+11
         'send(f"{9**9**9}")',  # computes for years
         'send(f"{9**999}")',
         "send(f\"{open('/etc/passwd')}\")",
