@@ -3,6 +3,8 @@
 Part of `tests.sandbox.conformance`.
 """
 
+import re
+
 import anyio
 import pytest
 
@@ -326,3 +328,34 @@ class RunConformance:
     async def test_a_run_that_was_never_fed_ends(self, box: Box) -> None:
         run = await box.start_run([], Tools({}).handle, QUICK)
         assert (await run.finish()).stop is StopReason.FINISHED
+
+    async def test_code_computes_with_dates_and_units(self, used_box: Box) -> None:
+        tools = Tools({"say": None})
+        code = "say(f\"{convert(5, 'miles', 'km')} {days_until('tomorrow')} {clock()}\")"
+        result = await play(used_box, code, tools=tools)
+        assert result.stop is StopReason.FINISHED, result
+        ((text,),) = (call.args for call in tools.calls)
+        assert re.fullmatch(r"8\.05 1 \d\d:\d\d", str(text))
+
+    async def test_a_variable_or_tool_of_the_same_name_takes_precedence(
+        self, used_box: Box
+    ) -> None:
+        tools = Tools({"say": None, "convert": "mine"})
+        await play(used_box, "weekday = 'own'\nsay(f'{convert(1)} {weekday}')", tools=tools)
+        assert tools.calls[-1].args == ("mine own",)
+
+    async def test_the_host_names_the_time_zone(self, used_box: Box) -> None:
+        said: list[str] = []
+
+        async def handler(call: GuestCall) -> Answer:
+            said.append(str(call.args[0]))
+            return CallReturn(None)
+
+        for zone in ("Pacific/Kiritimati", "Etc/GMT+12", "No/Zone"):
+            functions = [GuestFunction(names=("say",)), GuestValue("__time_zone__", zone)]
+            run = await used_box.start_run(functions, handler, QUICK)
+            await run.feed("say(today())\n", 1)
+            await run.finish()
+        # These two zones are 26 hours apart, so they never have the same date.
+        assert said[0] != said[1]
+        assert said[2]

@@ -9,6 +9,7 @@ same name takes precedence. The modules are imported at the first call.
 from __future__ import annotations
 
 import builtins
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,11 +133,24 @@ def install() -> None:
         setattr(builtins, name, _deferred(name))
 
 
+def _local_time() -> datetime:
+    """The time in the zone that the host named; without one, in the machine's zone."""
+    from datetime import datetime
+
+    name = vars(sys.modules["__main__"]).get("__time_zone__", "")
+    if not name:
+        return datetime.now()  # noqa: DTZ005 - the machine's zone
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return datetime.now(ZoneInfo(name)).replace(tzinfo=None)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a machine without the list of zones
+        return datetime.now()  # noqa: DTZ005 - as above
+
+
 def _deferred(name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        from datetime import datetime
-
-        return functions(datetime.now)[name](*args, **kwargs)
+        return functions(_local_time)[name](*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
     return call
