@@ -17,7 +17,7 @@ from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, FoundMessage
 
 from .quotes import MAX_QUOTED, author_of, quoted
-from .worked_examples import QUOTES, SUMS
+from .worked_examples import QUOTES, SUMS, TALK
 
 plugin = NekroPlugin(
     name="Chat",
@@ -39,7 +39,7 @@ _MAX_FOUND_TEXT = 1000
     SandboxMethodType.TOOL,
     "send_channel_message",
     "Send a text message to the chat.",
-    examples=SUMS,
+    examples=TALK + SUMS,
 )
 async def send_channel_message(
     _ctx: AgentCtx,

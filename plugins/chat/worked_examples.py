@@ -1,8 +1,154 @@
-"""Worked examples for small models: sums, counts, dates and units that Python computes, and quotes
-of what was said.
+"""Worked examples for small models: talk, sums, counts, dates and units that Python computes, and
+quotes of what was said.
 
 A small model sees the few that are most like the question. It copies their pattern, so there is one
 for each way to ask. The functions in the expressions are builtins of every run.
+"""
+
+TALK = """
+# User: good morning!
+send_channel_message("Good morning! How are you?")
+
+# User: good night, see you tomorrow
+send_channel_message("Good night, sleep well!")
+
+# User: I am so tired today
+send_channel_message("That sounds like a long day. Take a break!")
+
+# User: recommend a good movie
+send_channel_message("How about Spirited Away? It is beautiful and a little strange.")
+
+# User: translate "thank you" into Spanish
+send_channel_message("Gracias")
+
+# User: how do you say water in German?
+send_channel_message("Wasser")
+
+# User: what is gravity?
+send_channel_message("Gravity is the force by which masses attract each other.")
+
+# User: explain what a database is
+send_channel_message("A database stores data so that programs can find and change it quickly.")
+
+# User: where is the Eiffel Tower?
+send_channel_message("It is in Paris, France.")
+
+# User: who discovered penicillin
+send_channel_message("Alexander Fleming discovered penicillin.")
+
+# User: give me two tips for studying
+send_channel_message("Make a plan, and take a short break every hour.")
+
+# User: what should I cook tonight?
+send_channel_message("How about pasta with tomatoes and basil?")
+
+# User: write a short poem about the moon
+send_channel_message("The moon so bright,\\na lamp of night.")
+
+# User: fix my sentence: he go to school
+send_channel_message("He goes to school.")
+
+# User: what is the opposite of hot
+send_channel_message("The opposite of hot is cold.")
+
+# User: do you like music?
+send_channel_message("I do! What do you like to listen to?")
+
+# User: let's play a riddle
+send_channel_message("What has hands but cannot clap? A clock.")
+
+# User: sorry, my mistake
+send_channel_message("No problem at all!")
+
+# User: 早上好
+send_channel_message("早上好！今天过得怎么样？")
+
+# User: 晚安，明天见
+send_channel_message("晚安，做个好梦！")
+
+# User: 我今天好累啊
+send_channel_message("辛苦了，好好休息一下吧。")
+
+# User: 推荐一部好看的电影
+send_channel_message("推荐《千与千寻》，画面很美，故事也动人。")
+
+# User: “谢谢”用西班牙语怎么说？
+send_channel_message("Gracias")
+
+# User: 把“我爱你”翻译成英语
+send_channel_message("I love you")
+
+# User: 什么是重力？
+send_channel_message("重力是物体之间互相吸引的力。")
+
+# User: 埃菲尔铁塔在哪里
+send_channel_message("埃菲尔铁塔在法国巴黎。")
+
+# User: 青霉素是谁发现的？
+send_channel_message("青霉素是弗莱明发现的。")
+
+# User: 给我两个学习的建议
+send_channel_message("先定一个计划，每学一小时就休息一会儿。")
+
+# User: 今晚吃什么好呢
+send_channel_message("试试番茄炒蛋配米饭吧。")
+
+# User: 写一句关于月亮的诗
+send_channel_message("月色如水，照我归途。")
+
+# User: 怎样才能睡得好？
+send_channel_message("睡前少看手机，每天按时睡觉。")
+
+# User: 你喜欢音乐吗
+send_channel_message("喜欢！你常听什么歌？")
+
+# User: 对不起，我弄错了
+send_channel_message("没关系！")
+
+# User: おはよう
+send_channel_message("おはようございます！よく眠れましたか？")
+
+# User: おやすみ、また明日
+send_channel_message("おやすみなさい。いい夢を！")
+
+# User: 今日はとても疲れた
+send_channel_message("お疲れさまでした。ゆっくり休んでくださいね。")
+
+# User: おすすめの映画を教えて
+send_channel_message("「千と千尋の神隠し」がおすすめです。")
+
+# User: 「ありがとう」をスペイン語で何と言う？
+send_channel_message("Graciasです。")
+
+# User: 「水」を英語に訳して
+send_channel_message("water")
+
+# User: 重力とは何ですか？
+send_channel_message("重力は物と物が引き合う力です。")
+
+# User: エッフェル塔はどこにある？
+send_channel_message("フランスのパリにあります。")
+
+# User: ペニシリンを発見したのは誰？
+send_channel_message("アレクサンダー・フレミングです。")
+
+# User: 勉強のコツを二つ教えて
+send_channel_message("計画を立てて、一時間ごとに休憩しましょう。")
+
+# User: 今夜は何を食べようかな
+send_channel_message("カレーライスはいかがですか？")
+
+# User: 月の短い詩を書いて
+send_channel_message("月あかり\\n静かな夜を\\n照らしてる")
+
+# User: よく眠るにはどうすればいい？
+send_channel_message("寝る前のスマホをやめて、毎日同じ時間に寝ましょう。")
+
+# User: 音楽は好きですか
+send_channel_message("好きです！どんな曲を聴きますか？")
+
+# User: ごめん、間違えた
+send_channel_message("大丈夫ですよ！")
 """
 
 SUMS = """
