@@ -610,6 +610,36 @@ quote_messages(words="yesterday")
 # User: scroll back to what you told me about the train
 quote_messages(words="train", who="you")
 
+# User: who talked about the football game?
+quote_messages(words="football game")
+
+# User: show me Kim's last message
+quote_messages(who="Kim", limit=1)
+
+# User: what was the last thing I asked you?
+quote_messages(who="me", limit=1)
+
+# User: catch me up on what I missed here
+quote_messages(limit=10)
+
+# User: summarize the conversation so far
+quote_messages(limit=10)
+
+# User: where did Paul say he left the keys?
+quote_messages(words="keys", who="Paul")
+
+# User: remind me what we said about dinner
+quote_messages(words="dinner")
+
+# User: which restaurant did Nina suggest?
+quote_messages(words="restaurant", who="Nina")
+
+# User: what time did we agree on for the call?
+quote_messages(words="call time")
+
+# User: what did you answer when I asked about the rent?
+quote_messages(words="rent", who="you")
+
 # User: has Mia said anything about Friday?
 quote_messages(words="Friday", who="Mia")
 
@@ -652,6 +682,30 @@ quote_messages(words="地址")
 # User: 你之前跟我说的火车的事是什么？
 quote_messages(words="火车", who="你")
 
+# User: 有谁聊过足球比赛？
+quote_messages(words="足球")
+
+# User: 大家今天都在聊什么
+quote_messages(limit=10)
+
+# User: 总结一下前面的聊天
+quote_messages(limit=10)
+
+# User: 把前面四条消息发出来
+quote_messages(limit=4)
+
+# User: 老张之前推荐的餐厅叫什么？
+quote_messages(words="餐厅", who="老张")
+
+# User: 阿明说钥匙放在哪儿了
+quote_messages(words="钥匙", who="阿明")
+
+# User: 我们说好几号去爬山的？
+quote_messages(words="爬山")
+
+# User: 我上一个问题是什么
+quote_messages(who="我", limit=1)
+
 # User: 最後の5件のメッセージは何？
 quote_messages(limit=5)
 
@@ -687,6 +741,30 @@ quote_messages(words="レシピ リンク")
 
 # User: 過去のメッセージから住所を見つけて
 quote_messages(words="住所")
+
+# User: サッカーの話をしていたのは誰？
+quote_messages(words="サッカー")
+
+# User: 今日みんなで何の話をしていたの？
+quote_messages(limit=10)
+
+# User: ここまでの会話をまとめて
+quote_messages(limit=10)
+
+# User: 前の4つの発言を見せて
+quote_messages(limit=4)
+
+# User: 山田さんがすすめていた店の名前は？
+quote_messages(words="店", who="山田")
+
+# User: 鍵はどこにあると健太は言っていた？
+quote_messages(words="鍵", who="健太")
+
+# User: 会議の時間について誰か何か言ってた？
+quote_messages(words="会議 時間")
+
+# User: 僕が最後に聞いたことは何だった？
+quote_messages(who="私", limit=1)
 
 # User: 電車のことであなたは前に何て言った？
 quote_messages(words="電車", who="あなた")

@@ -2,7 +2,8 @@
 
 A small model continues patterns, so it answers best when the last lines before the question show
 the right pattern. Two texts are alike if they share rare words (in Chinese and Japanese: rare
-characters and pairs of them). A number is like any other number.
+characters and pairs of them). A number is like any other number. What is quoted, or follows a
+colon, is what the answer is about and not what is asked for, so it does not count.
 """
 
 import math
@@ -12,8 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nekro_core.tools.tool import Example
 
-_WORD = re.compile(r"[^\W\d_]+|\d+|[^\w\s]")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?|\d[\d.,]*|[-+*/×÷=%()“:]")
+_QUOTED = re.compile(r"(?<!\w)['‘].+?['’](?!\w)|[\"“「『].+?[\"”」』]")
+_AFTER_COLON = re.compile(r"(?<=\S{4})\s*[:：](?!\d).+", re.DOTALL)
 _NUMBER = "0"
+_ROOT = 4
+"""Number of first letters that words of one root share: talk and talked, summer and summary."""
+_LEAST_LIKE = 0.1
+"""An example that is less like the question, from 0 to 1, is left out."""
 _MAX_TEXT = 300
 """Maximum number of characters of a question that are compared: what is asked for is at its
 beginning or at its end."""
@@ -31,14 +38,13 @@ class NearestExamples:
         }
         self._lengths = [self._length(each) for each in self._features]
 
-    def of(self, question: str, most: int, *, without: Sequence[Example] = ()) -> list[Example]:
+    def of(self, question: str, most: int) -> list[Example]:
         """Return the examples that are like the question, at most ``most``, the most similar one
-        last. Those in ``without`` are left out, and those that share nothing with the question."""
+        last."""
         wanted = Counter(_features(_ends(question)))
         length = self._length(wanted)
         if not length:
             return []
-        left_out = {each.says for each in without}
         scored = []
         for place, features in enumerate(self._features):
             shared = sum(
@@ -46,8 +52,8 @@ class NearestExamples:
                 for feature, number in features.items()
                 if feature in wanted
             )
-            if shared and self._examples[place].says not in left_out:
-                scored.append((shared / (length * self._lengths[place]), -place))
+            if shared and (like := shared / (length * self._lengths[place])) > _LEAST_LIKE:
+                scored.append((like, -place))
         best = sorted(scored, reverse=True)[:most]
         return [self._examples[-place] for _, place in reversed(best)]
 
@@ -68,15 +74,17 @@ def _ends(text: str) -> str:
 
 def _features(text: str) -> Iterator[str]:
     before = "^"
-    for word in _WORD.findall(text.casefold()):
+    asked = _AFTER_COLON.sub(" : ", _QUOTED.sub(" “ ", text.casefold()))
+    for word in _WORD.findall(asked):
         if word[0].isdecimal():
             parts = [_NUMBER]
-        elif word.isascii():
+        elif word[0].isascii():
             parts = [word]
+            if len(word) > _ROOT:
+                yield f"{word[:_ROOT]}-"
         else:
             parts = list(word)
         for part in parts:
             yield part
             yield f"{before} {part}"
             before = part
-    yield f"{before} $"

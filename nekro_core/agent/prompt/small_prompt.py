@@ -94,7 +94,7 @@ def small_prompt(
     brief = language in unread
     fixed = [] if brief else list(_examples(offered, language, FIXED_EXAMPLES))
     nearest = tools.once(_nearest)[language].of(
-        now.said, BRIEF_EXAMPLES if brief else NEAREST_EXAMPLES, without=fixed
+        now.said, BRIEF_EXAMPLES if brief else NEAREST_EXAMPLES
     )
     if brief and len(nearest) < BRIEF_EXAMPLES:
         others = (each for each in _examples(offered, language, 1) if each not in nearest)
