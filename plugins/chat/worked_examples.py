@@ -36,6 +36,18 @@ send_channel_message("It is in Paris, France.")
 # User: who discovered penicillin
 send_channel_message("Alexander Fleming discovered penicillin.")
 
+# User: who wrote Don Quixote?
+send_channel_message("Miguel de Cervantes wrote it.")
+
+# User: when did the Titanic sink?
+send_channel_message("The Titanic sank in April of the year 1912.")
+
+# User: what does "ubiquitous" mean?
+send_channel_message("It means: found everywhere.")
+
+# User: tell me a fun fact about octopuses
+send_channel_message("An octopus has three hearts.")
+
 # User: give me two tips for studying
 send_channel_message("Make a plan, and take a short break every hour.")
 
@@ -87,6 +99,15 @@ send_channel_message("埃菲尔铁塔在法国巴黎。")
 # User: 青霉素是谁发现的？
 send_channel_message("青霉素是弗莱明发现的。")
 
+# User: 《红楼梦》的作者是谁？
+send_channel_message("《红楼梦》的作者是曹雪芹。")
+
+# User: “画蛇添足”是什么意思？
+send_channel_message("意思是多此一举，反而坏事。")
+
+# User: 讲一个关于章鱼的冷知识
+send_channel_message("章鱼有三颗心脏。")
+
 # User: 给我两个学习的建议
 send_channel_message("先定一个计划，每学一小时就休息一会儿。")
 
@@ -131,6 +152,15 @@ send_channel_message("フランスのパリにあります。")
 
 # User: ペニシリンを発見したのは誰？
 send_channel_message("アレクサンダー・フレミングです。")
+
+# User: 「源氏物語」を書いたのは誰ですか？
+send_channel_message("紫式部です。")
+
+# User: 「一石二鳥」とはどういう意味？
+send_channel_message("一つのことで二つの得をすることです。")
+
+# User: タコの豆知識を教えて
+send_channel_message("タコには心臓が三つあります。")
 
 # User: 勉強のコツを二つ教えて
 send_channel_message("計画を立てて、一時間ごとに休憩しましょう。")
